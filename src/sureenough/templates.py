@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sureenough.answers import Judge
-from sureenough.answers.kinds import Math
-from sureenough.drivers.judging import trait
+from sureenough.answers.kinds import Math, trait
 from sureenough.engines.base import Prompt
 from sureenough.errors import UsageError
 from sureenough.json_text import HOLDS_HALF, has_halves

@@ -29,11 +29,11 @@ def extends(first: int, *beginnings: str) -> list[Any]:
 
 def test_branches_hang_on_those_that_they_continue() -> None:
     tree = SearchTree()
-    tree.receive(None, extends(0, "", ""))
+    tree.grow(extends(0, "", ""))
     for branch, text in enumerate(["a\nb", "c\nd"]):
-        tree.receive(Sampled(0, branch, 3), [])
-        tree.receive(Extended(0, branch, line(text)), [])
-    tree.receive(None, [Adopt(0, Growth("c\n")), *extends(2, "c\n", "c\n")])
+        tree.receive(Sampled(0, branch, 3))
+        tree.receive(Extended(0, branch, line(text)))
+    tree.grow([Adopt(0, Growth("c\n")), *extends(2, "c\n", "c\n")])
     first = tree.changes()
     assert [(one["parent"], one["round"], one["used"]) for one in first] == [
         (None, 0, False),
@@ -43,35 +43,40 @@ def test_branches_hang_on_those_that_they_continue() -> None:
     ]
     assert [one["text"] for one in first] == ["a\nb", "c\nd", "", ""]
     assert [one["tokens"] for one in first] == [3, 3, 0, 0]
-    tree.receive(Extended(0, 2, line("e")), [])
-    tree.receive(Extended(0, 3, line("f" * 999)), [Adopt(0, Growth("e"), True)])
+    tree.receive(Extended(0, 2, line("e")))
+    tree.receive(Extended(0, 3, line("f" * 999)))
+    tree.grow([Adopt(0, Growth("e"), True)])
     assert tree.changes() == [{"branch": 2, "text": "e", "used": True}, {"branch": 3, "text": "f" * SHOWN}]
     assert tree.changes() == []
 
 
 def test_a_foresight_hangs_on_its_step_and_so_does_the_next_step() -> None:
     tree = SearchTree()
-    tree.receive(None, extends(0, ""))
-    tree.receive(Extended(0, 0, line("step")), extends(1, "step"))
-    tree.receive(Extended(0, 1, line("\nmore")), extends(2, "step\n"))
-    tree.receive(Extended(0, 2, line("end")), [Adopt(0, Growth("step\nend"), True)])
+    tree.grow(extends(0, ""))
+    tree.receive(Extended(0, 0, line("step")))
+    tree.grow(extends(1, "step"))
+    tree.receive(Extended(0, 1, line("\nmore")))
+    tree.grow(extends(2, "step\n"))
+    tree.receive(Extended(0, 2, line("end")))
+    tree.grow([Adopt(0, Growth("step\nend"), True)])
     assert [(one["parent"], one["used"]) for one in tree.changes()] == [(None, True), (0, False), (0, True)]
 
 
 @pytest.mark.parametrize("end", ["\n", "\n\n"])
 def test_a_line_is_followed_by_all_line_feeds_of_its_token(end: str) -> None:
     tree = SearchTree()
-    tree.receive(None, extends(0, "", ""))
-    tree.receive(Extended(0, 0, line("other", stop_text=end)), [])
+    tree.grow(extends(0, "", ""))
+    tree.receive(Extended(0, 0, line("other", stop_text=end)))
     step = Extended(0, 1, line("step", stop_text=end))
-    tree.receive(step, [Adopt(0, Growth("step" + end)), *extends(2, "step" + end)])
+    tree.receive(step)
+    tree.grow([Adopt(0, Growth("step" + end)), *extends(2, "step" + end)])
     assert [(one["parent"], one["used"]) for one in tree.changes()] == [(None, False), (None, True), (1, False)]
 
 
 def test_large_searches_are_shown_up_to_a_limit() -> None:
     tree = SearchTree()
-    tree.receive(None, extends(0, *[""] * (MOST_BRANCHES + 5)))
-    tree.receive(Sampled(0, MOST_BRANCHES + 1, 3), [])
+    tree.grow(extends(0, *[""] * (MOST_BRANCHES + 5)))
+    tree.receive(Sampled(0, MOST_BRANCHES + 1, 3))
     assert len(tree.changes()) == MOST_BRANCHES
 
 

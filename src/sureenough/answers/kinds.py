@@ -54,6 +54,18 @@ class Judge(Protocol):
         """Whether an answer is the gold one."""
 
 
+FAULTS: Final = (Exception, SystemExit)
+"""What the code of a caller's own judge may raise without ending a run."""
+
+
+def trait(judge: Judge, name: str) -> object:
+    """An optional attribute of a judge; None if there is none, or if the judge's own code fails."""
+    try:
+        return getattr(judge, name, None)
+    except FAULTS:
+        return None
+
+
 # -- judges of one's own
 
 Extract = Callable[[str], str | None]

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sureenough.answers import VERSION, Judge, for_question, resolve_kind
-from sureenough.answers.kinds import BUILTIN, Math
+from sureenough.answers.kinds import BUILTIN, FAULTS, Math
 from sureenough.answers.word_kinds import Regex, number_classes
 from sureenough.bench.published_grader import MathVerify, math_verify_version
-from sureenough.drivers.judging import FAULTS, extract_or_abstain
+from sureenough.drivers.judging import extract_or_abstain
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from sureenough.answers import Judge
-from sureenough.answers.kinds import FunctionJudge
+from sureenough.answers.kinds import FAULTS, FunctionJudge, trait
 from sureenough.answers.word_kinds import number_classes
 from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.plugins import described
 
-FAULTS: Final = (Exception, SystemExit)
-"""What the code of a caller's own judge may raise without ending a run."""
+T = TypeVar("T")
 INLINE_EXTRACTION: Final = 4_000
 """Characters of text up to which a built-in judge extracts on the event loop."""
 THREAD: Final = "sureenough-judge"
@@ -44,18 +44,18 @@ def classes_or_own(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hash
 
 async def extract_in_run(judge: Judge, text: str) -> tuple[str | None, str | None]:
     """As `extract_or_abstain`, without holding up the event loop."""
-    if _is_own(judge):
-        return await in_daemon_thread(lambda: extract_or_abstain(judge, text), THREAD)
-    if len(text) <= INLINE_EXTRACTION:
+    if len(text) <= INLINE_EXTRACTION and not _is_own(judge):
         return extract_or_abstain(judge, text)
-    return await asyncio.to_thread(extract_or_abstain, judge, text)
+    return await _in_thread(judge, partial(extract_or_abstain, judge, text))
 
 
 async def classes_in_run(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hashable], str | None]:
     """As `classes_or_own`, without holding up the event loop."""
-    if _is_own(judge):
-        return await in_daemon_thread(lambda: classes_or_own(judge, answers), THREAD)
-    return await asyncio.to_thread(classes_or_own, judge, answers)
+    return await _in_thread(judge, partial(classes_or_own, judge, answers))
+
+
+async def _in_thread(judge: Judge, call: Callable[[], T]) -> T:
+    return await (in_daemon_thread(call, THREAD) if _is_own(judge) else asyncio.to_thread(call))
 
 
 def _is_own(judge: Judge) -> bool:
@@ -77,14 +77,6 @@ def recorded_classes(
     joined = {judged[answer]: recorded[answer] for answer in reversed(answers) if answer in recorded}
     new = {name: joined.get(name, ("new", name)) for name in judged.values()}
     return {answer: recorded.get(answer, new[judged[answer]]) for answer in answers}, note
-
-
-def trait(judge: Judge, name: str) -> object:
-    """An optional attribute of a judge; None if there is none, or if the judge's own code fails."""
-    try:
-        return getattr(judge, name, None)
-    except FAULTS:
-        return None
 
 
 def no_answer_note(judge: Judge, cut: int, ended: int) -> str:

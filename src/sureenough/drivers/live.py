@@ -46,7 +46,7 @@ from sureenough.drivers.observers import (
     PathTruncated,
     RunStarted,
 )
-from sureenough.drivers.search import LiveSearch, SearchCallbacks
+from sureenough.drivers.search import LiveSearch
 from sureenough.engines.base import End, Engine, Part, Piece, Prompt, Report, WatchOptions, as_part, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
@@ -77,22 +77,14 @@ async def wait_or_expire(
 
 FEWEST_REFUSALS: Final = 4
 """A server that refuses all first paths at once, and not fewer than these, is gone."""
-Work = Callable[[], Awaitable[None]]
-"""What a task does; not a coroutine, which would have to be awaited even if the task is cancelled before it begins."""
 
 
 class PathFailures:
     """Handles the errors of a run's tasks."""
 
-    def __init__(
-        self,
-        account: LiveAccount,
-        lose: Callable[[int], None],
-        stop: Callable[[], None],
-        expire: Callable[[Reason], None],
-    ) -> None:
+    def __init__(self, run: LiveRun) -> None:
         self.error: Exception | None = None  # ends the run
-        self._account, self._lose, self._stop, self._expire = account, lose, stop, expire
+        self._run = run
         self._unavailable = self._gone_after = 0  # paths in a row without a server, and how many mean that it is gone
 
     def expect(self, first: int, parallel: int) -> None:
@@ -102,11 +94,6 @@ class PathFailures:
     def reached(self) -> None:
         """The server has sent something."""
         self._unavailable = 0
-
-    async def run(self, work: Work, path: int, seed: int, *, counted: bool = True) -> None:
-        """Do the work of a path, with its errors handled."""
-        with self.handled(path, seed, counted=counted):
-            await work()
 
     @contextmanager
     def handled(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:
@@ -121,7 +108,7 @@ class PathFailures:
             if task is not None and not task.cancelling():  # not cancelled from outside: the engine ended its own work
                 self._lose_path(path, EngineError("the engine cancelled the path").located(path, seed))
                 return
-            self._account.cut |= not counted
+            self._run.account.cut |= not counted
             raise
         except (EngineRejected, MissingLogprobs) as error:
             self._end_run(error.located(path, seed))
@@ -132,15 +119,15 @@ class PathFailures:
 
     def _lose_path(self, path: int, error: EngineError) -> None:
         """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
-        self._account.lost = error
+        self._run.account.lost = error
         self._unavailable += isinstance(error, EngineUnavailable)
-        self._lose(path)
+        self._run.lose(path)
         if self._unavailable >= self._gone_after:
-            self._expire("engine")
+            self._run.expire("engine")
 
     def _end_run(self, error: Exception) -> None:
         self.error = self.error or error
-        self._stop()
+        self._run.stopped.set()
 
 
 # What a live run has cost beside the tokens that its session counts, and what a reader of its outcome should know.
@@ -317,7 +304,7 @@ async def run(
     observers: Iterable[Observer] = (),
 ) -> Outcome:
     """Run a new session to its end. Cancelling this ends the run with the vote so far."""
-    live = _LiveRun(prompt, session, judge, tuple(observers))
+    live = LiveRun(prompt, session, judge, tuple(observers))
     try:
         return await live.run(engine)
     except EngineError as error:
@@ -327,7 +314,9 @@ async def run(
         live.failures.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
 
 
-class _LiveRun:
+class LiveRun:
+    """A run while it lasts: its tasks, its streams, and what they share."""
+
     def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
         reads, searches = session.strategy.reads_confidence, session.strategy.search is not None
         self.prompt = replace(prompt, signals=reads or searches)
@@ -338,10 +327,8 @@ class _LiveRun:
         self.is_open = False  # the engine
         self.closing: asyncio.TimerHandle | None = None
         self.account = LiveAccount()
-        self.failures = PathFailures(self.account, self.lose, self.stopped.set, self.expire)
-        options = session.options
-        callbacks = SearchCallbacks(self.receive, self.begin, self.failures.reached, self.end_search)
-        self.search = LiveSearch(self.prompt, options.parallel, callbacks, confidence=reads) if searches else None
+        self.failures = PathFailures(self)
+        self.search = LiveSearch(self) if searches else None
 
     async def run(self, engine: Engine) -> Outcome:
         self.engine = engine
@@ -388,7 +375,7 @@ class _LiveRun:
                     if self.search is not None:
                         self.search.cancel(number)
                 case Extend() | Adopt() | Compute() if self.search is not None:
-                    self.search.carry_out(action, self.engine)
+                    self.search.carry_out(action)
                 case Classify(answers):
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
@@ -411,10 +398,19 @@ class _LiveRun:
             self.classifying.cancel()
         self.closing = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel)
 
-    def begin(self, work: Work, path: int, seed: int, name: str, *, counted: bool = True) -> asyncio.Task[None]:
-        """A task whose failure is that of its path."""
-        handled = self.failures.run(work, path, seed, counted=counted)
-        return self.tasks.create_task(handled, name=f"path {path}, {name}")
+    def begin(
+        self, work: Callable[[], Awaitable[None]], path: int, seed: int, name: str, *, counted: bool = True
+    ) -> asyncio.Task[None]:
+        """A task whose failure is that of its path.
+
+        `work` is not a coroutine, which would have to be awaited even if the task is cancelled before it begins.
+        """
+
+        async def handled() -> None:
+            with self.failures.handled(path, seed, counted=counted):
+                await work()
+
+        return self.tasks.create_task(handled(), name=f"path {path}, {name}")
 
     async def end_search(self, number: int, text: str, truncated: bool) -> None:
         """The search for a path is over."""

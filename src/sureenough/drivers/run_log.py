@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import time
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from math import isfinite, isnan
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal, Required, TypedDict, cast
 
@@ -214,7 +217,7 @@ class RunLogWriter:
         self._readers, self._interval = readers, interval
         self._began = self._written_at = time.perf_counter()
         self._tokens: dict[int, TokenRecord] = {}
-        self._trees: dict[int, SearchTree] = {}
+        self._trees: defaultdict[int, SearchTree] = defaultdict(SearchTree)
         self._steps: list[tuple[int, int, float | None]] = []  # for the next line
         self._last = 0  # paths counted at the last step
         self._snapshot: Snapshot | None = None  # None: nothing is new
@@ -243,13 +246,11 @@ class RunLogWriter:
             self.update()
 
     def _grow_trees(self, event: ObservedEvent, actions: Sequence[Action]) -> None:
-        numbers = {action.path for action in actions if isinstance(action, Extend | Adopt)}
         if isinstance(event, Sampled | Extended):
-            numbers.add(event.path)
-        for number in numbers:
-            own = [action for action in actions if isinstance(action, Extend | Adopt) and action.path == number]
-            of_path = event if isinstance(event, Sampled | Extended) and event.path == number else None
-            self._trees.setdefault(number, SearchTree()).receive(of_path, own)
+            self._trees[event.path].receive(event)
+        searching = [action for action in actions if isinstance(action, Extend | Adopt)]
+        for number, own in groupby(searching, key=attrgetter("path")):
+            self._trees[number].grow(list(own))
 
     def update(self) -> None:
         """Write what has changed, unless the last line is too recent."""
@@ -458,15 +459,19 @@ class SearchTree:
         self._adopted = ""
         self._changed: set[int] = set()
 
-    def receive(self, event: object, actions: Sequence[Action]) -> None:
-        """Take in an event of this path, and what was done about it."""
-        match event:
-            case Sampled(_, branch, tokens) if branch < len(self._branches):
-                self._branches[branch].tokens += tokens
-                self._changed.add(branch)
-            case Extended(_, branch, continuation) if branch < len(self._branches):
-                self._branches[branch].text, self._branches[branch].end = continuation.text, continuation.line_end
-                self._changed.add(branch)
+    def receive(self, event: Sampled | Extended) -> None:
+        """Take in an event of this path."""
+        if event.branch >= len(self._branches):
+            return
+        branch = self._branches[event.branch]
+        if isinstance(event, Sampled):
+            branch.tokens += event.tokens
+        else:
+            branch.text, branch.end = event.continuation.text, event.continuation.line_end
+        self._changed.add(event.branch)
+
+    def grow(self, actions: Sequence[Extend | Adopt]) -> None:
+        """Take in what the search for this path does next."""
         for action in actions:
             if isinstance(action, Adopt):
                 self._adopted += action.growth.text

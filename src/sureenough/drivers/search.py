@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from functools import partial
 from math import inf
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
-from sureenough.engines.base import End, Engine, ExtendOptions, Part, Piece, Prompt, Report, as_part
+from sureenough.engines.base import End, ExtendOptions, Part, Piece, Report, as_part
 from sureenough.errors import MissingLogprobs
+
+if TYPE_CHECKING:
+    from sureenough.drivers.live import LiveRun
 
 WHOLE: Final = 7 / 8
 """Share of its sampled tokens that a text must have when it is read: a model may sample more tokens than its tokenizer
@@ -102,22 +105,12 @@ class PromptGrowth:
         return max(0, read - (0 if self.too_small else sent))
 
 
-class SearchCallbacks(NamedTuple):
-    """What a search needs of its run."""
-
-    receive: Callable[[Sampled | Extended | Computed, int], None]  # an event of this path
-    begin: Callable[..., asyncio.Task[None]]  # a task of a path; see `begin` of a live run
-    reached: Callable[[], None]  # the server has sent something
-    end: Callable[[int, str, bool], Awaitable[None]]  # a path has ended: its text, and whether its limit cut it
-
-
 class LiveSearch:
-    """The searches of a live run: their branches, at most `width` at once, and what their prompts cost."""
+    """The searches of a live run: their branches, and what their prompts cost."""
 
-    def __init__(self, prompt: Prompt, width: int, run: SearchCallbacks, *, confidence: bool = True) -> None:
-        """`confidence`: whether the votes read that of tokens."""
-        self._prompt, self._run, self._confidence = prompt, run, confidence
-        self._places = asyncio.Semaphore(width)
+    def __init__(self, run: LiveRun) -> None:
+        self._run = run
+        self._places = asyncio.Semaphore(run.session.options.parallel)  # of branches
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
         self.begun, self.ended = 0, False  # requests without a beginning that the server began; whether one has ended
@@ -126,19 +119,18 @@ class LiveSearch:
         self.growth = PromptGrowth()
         self.may_overrun = False  # as that of a branch
 
-    def carry_out(self, action: Extend | Adopt | Compute, engine: Engine) -> None:
+    def carry_out(self, action: Extend | Adopt | Compute) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
-        path = action.path
+        path, begin = action.path, self._run.begin
         if isinstance(action, Extend):
-            sampling = partial(self._extend, action, engine)
-            task = self._run.begin(sampling, path, action.seed, f"branch {action.branch}", counted=False)
+            task = begin(partial(self._extend, action), path, action.seed, f"branch {action.branch}", counted=False)
         elif isinstance(action, Compute):
-            task = self._run.begin(partial(self._compute, action), path, 0, "computation")
+            task = begin(partial(self._compute, action), path, 0, "computation")
         else:
             text = self._texts[path] = self._texts.get(path, "") + action.growth.text
             if not action.ends:
                 return
-            task = self._run.begin(partial(self._run.end, path, text, action.growth.truncated), path, 0, "answer")
+            task = begin(partial(self._run.end_search, path, text, action.growth.truncated), path, 0, "answer")
         tasks = self._tasks.setdefault(path, set())  # which are cancelled with the path
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -159,13 +151,13 @@ class LiveSearch:
         for path in list(self._tasks):
             self.cancel(path)
 
-    async def _extend(self, action: Extend, engine: Engine) -> None:
+    async def _extend(self, action: Extend) -> None:
         """Carry out one branch.
 
         Raises:
             EngineError: it is lost, and its path with it.
         """
-        limits, branch = action.limits, Branch()
+        limits, branch, engine = action.limits, Branch(), self._run.engine
         stop = () if limits.stop is None else (limits.stop,)
         longest = limits.max_tokens
         if engine.max_path_tokens is not None:
@@ -173,12 +165,13 @@ class LiveSearch:
         if longest < 1:
             self._end(action, Continuation(complete=False))
             return
+        reads = self._run.session.strategy.reads_confidence
         options = ExtendOptions(
-            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence
+            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=reads
         )
         async with self._places:
             try:
-                extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)
+                extended = engine.extend(self._run.prompt, action.beginning, options, seed=action.seed)
                 async with aclosing(extended) as chunks:
                     async for chunk in chunks:
                         try:
@@ -195,7 +188,7 @@ class LiveSearch:
 
     def _end(self, action: Extend, continuation: Continuation) -> None:
         self._run.receive(Extended(action.path, action.branch, continuation), action.path)
-        self._run.reached()
+        self._run.failures.reached()
 
     def _account(self, branch: Branch, action: Extend) -> None:
         self.may_overrun |= branch.end.closed
