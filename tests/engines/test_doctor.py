@@ -111,7 +111,7 @@ def test_a_cause_is_named_once(manner: Manner, skipped: list[str]) -> None:
     ],
 )
 def test_all_checks_passed_only_if_none_was_skipped(results: tuple[bool | None, ...], last: str) -> None:
-    assert list(summary([Check(f"check {n}", good, "") for n, good in enumerate(results)])) == [last]
+    assert list(summary([Check(good, "", name=f"check {n}") for n, good in enumerate(results)])) == [last]
 
 
 def test_a_server_that_cannot_be_reached() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sureenough.errors import UsageError
+from sureenough.plugins import hint
 
 CONFIG: Final = "sureenough.toml"
 TABLE: Final = "TABLE"
@@ -41,14 +42,16 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
     for name in own:
         if _identifier(name) not in known:
             names = sorted({_flag(option) for option in verb.params})
-            raise UsageError(f"{file}: {verb.name} has no option {_hinted(name, names)}; known: {', '.join(names)}")
+            shown = f"{name!r}{hint(name, names)}; known: {', '.join(names)}"
+            raise UsageError(f"{file}: {verb.name} has no option {shown}")
     if any(_identifier(name) not in known for name in table):
         _check_shared(table, load_verbs(), file)
     values = {_identifier(name): value for name, value in (table | own).items()}
-    given = {name: option for name, option in known.items() if name in values}
-    for name, option in given.items():
-        _check_value(file, name.replace("_", "-"), option, values[name])
-    return {option.name: _as_list(option, values[name]) for name, option in given.items()}
+    return {
+        option.name: _checked(f"{file}: {name.replace('_', '-')}", option, values[name])
+        for name, option in known.items()
+        if name in values
+    }
 
 
 def config_file() -> Path:
@@ -56,19 +59,21 @@ def config_file() -> Path:
     return Path(os.environ.get("SUREENOUGH_CONFIG") or CONFIG)
 
 
-def _check_value(file: Path, name: str, option: Any, value: Any) -> None:
+def _checked(where: str, option: Any, value: Any) -> Any:
     """Refuse what the command line cannot say, and would read as something else: true as 1, a list as its text."""
-    if getattr(option, "metavar", None) == TABLE:
+    repeatable = getattr(option, "multiple", False) or option.nargs == -1
+    if option.metavar == TABLE:
         if not isinstance(value, dict):
-            raise UsageError(f"{file}: {name} must be a table")
+            raise UsageError(f"{where} must be a table")
     elif getattr(option, "is_flag", False):
         if not isinstance(value, bool):
-            raise UsageError(f"{file}: {name} must be true or false")
+            raise UsageError(f"{where} must be true or false")
     elif isinstance(value, bool):
-        as_option = f", as --{_flag(option)} does" if _flags(option) else ""
-        raise UsageError(f"{file}: {name} takes a value{as_option}, not true or false")
-    elif isinstance(value, dict) or (isinstance(value, list) and not _is_repeatable(option)):
-        raise UsageError(f"{file}: {name} takes one value, not a {'table' if isinstance(value, dict) else 'list'}")
+        as_option = f", as --{_flag(option)} does" if option.opts else ""
+        raise UsageError(f"{where} takes a value{as_option}, not true or false")
+    elif isinstance(value, dict) or (isinstance(value, list) and not repeatable):
+        raise UsageError(f"{where} takes one value, not a {'table' if isinstance(value, dict) else 'list'}")
+    return [value] if repeatable and not isinstance(value, list) else value
 
 
 def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -> None:
@@ -77,15 +82,8 @@ def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -
     words = [*verbs, *sorted(name.replace("_", "-") for name in known)]
     for name, value in table.items():
         if _identifier(name) not in known and not (name in verbs and isinstance(value, dict)):
-            raise UsageError(
-                f"{file}: no verb has an option {_hinted(name, words)}; tables are named {', '.join(verbs)}"
-            )
-
-
-def _hinted(name: str, known: list[str]) -> str:
-    from sureenough.plugins import hint
-
-    return f"{name!r}{hint(name, known)}"
+            tables = f"tables are named {', '.join(verbs)}"
+            raise UsageError(f"{file}: no verb has an option {name!r}{hint(name, words)}; {tables}")
 
 
 def options_by_name(verb: Any) -> dict[str, Any]:
@@ -95,7 +93,7 @@ def options_by_name(verb: Any) -> dict[str, Any]:
 
 def _flags(option: Any) -> list[str]:
     """The long flags, without their dashes."""
-    return [word.lstrip("-") for word in getattr(option, "opts", ()) if word.startswith("--")]
+    return [word.lstrip("-") for word in option.opts if word.startswith("--")]
 
 
 def _flag(option: Any) -> str:
@@ -105,15 +103,6 @@ def _flag(option: Any) -> str:
 
 def _identifier(name: str) -> str:
     return name.replace("-", "_")
-
-
-def _as_list(option: Any, value: Any) -> Any:
-    """A single value is a list of one if the option can be repeated."""
-    return [value] if _is_repeatable(option) and not isinstance(value, list) else value
-
-
-def _is_repeatable(option: Any) -> bool:
-    return bool(getattr(option, "multiple", False) or getattr(option, "nargs", 1) == -1)
 
 
 def is_typed(context: Any, name: str) -> bool:

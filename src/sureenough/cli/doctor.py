@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from sureenough.cli.engine import EngineOptions, engine_options
 from sureenough.cli.options import with_options
 from sureenough.cli.terminal import echo, plural
-from sureenough.core.events import Ended, Fate, Tokens
-from sureenough.core.options import RunOptions
-from sureenough.core.session import Session
 from sureenough.drivers.search import PromptGrowth
-from sureenough.engines.base import End, Engine, ExtendOptions, Piece, Prompt, TokenStream, as_part
+from sureenough.engines.base import End, Engine, ExtendOptions, Prompt, TokenStream, as_part
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, settled_counters
@@ -32,13 +28,8 @@ from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
 from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
-from sureenough.spec import resolve
 
 PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
-COST_REPEATS: Final = 20
-"""How often a path is parsed to measure its cost."""
-COST_STRATEGY: Final = "ddc:warmup=1,tau=1,drop=0,trust=100,risk=p100"
-"""All tests of DDC at every token."""
 TRIED_K: Final = (128, 64, 32, 20, 10, 5, 1)
 HALF: Final = 16
 """Tokens of the path that is cut and continued."""
@@ -66,29 +57,28 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
-    reports = []
     each = server.each_server()
+    reports: list[dict[str, Any]] = []
     for one in each:
         engine = replace(one, temperature=1.0, top_p=1.0).engine()
-        show = None if as_json else _show
         if len(each) > 1 and not as_json:
             echo(f"{engine!r}:")
-        checks = asyncio.run(examine(engine, show))
+        checks = asyncio.run(examine(engine, None if as_json else _show))
         well = all(check.good is not False for check in checks)
         reports.append({"well": well, "checks": [check._asdict() for check in checks]})
         if not as_json:
             echo("\n".join(summary(checks)))
+    well = all(report["well"] for report in reports)
+    result = reports[0]
     if len(each) > 1:
         loads = asyncio.run(_use_all(each))
-        reports = [
-            report | {"server": {name: getattr(one, name) for name in COUNTS}}
-            for report, one in zip(reports, loads, strict=True)
-        ]
+        for report, load in zip(reports, loads, strict=True):
+            report["server"] = {name: getattr(load, name) for name in COUNTS}
+        result = {"well": well, "servers": reports}
         if not as_json:
             echo("\n".join(map(str, loads)))
-    well = all(report["well"] for report in reports)
     if as_json:
-        typer.echo(json.dumps(reports[0] if len(each) == 1 else {"well": well, "servers": reports}))
+        typer.echo(json.dumps(result))
     raise typer.Exit(0 if well else 1)
 
 
@@ -134,10 +124,10 @@ def summary(checks: Sequence[Check]) -> Iterator[str]:
 class Check(NamedTuple):
     """The result of one check: passed, failed, or None if it cannot be decided."""
 
-    name: str
     good: bool | None
     found: str
     fix: str = ""
+    name: str = ""
     skipped_by: str | None = None  # the failed check that has the same cause
 
 
@@ -155,8 +145,8 @@ async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | No
             except EngineUnavailable:
                 raise
             except EngineError as error:
-                check = Check(name, False, str(error))
-            check = _once(check, checks)
+                check = Check(False, str(error))
+            check = _once(check, checks)._replace(name=name)
             checks.append(check)
             if on_check is not None:
                 on_check(check)
@@ -170,7 +160,7 @@ def _once(check: Check, earlier: list[Check]) -> Check:
     for other in earlier:
         same_error = other.found == check.found or (check.fix and other.fix == check.fix)
         if other.good is False and (same_error or check.found == NO_LOGPROBS):
-            return Check(check.name, None, f"skipped, for the same reason as {other.name}", skipped_by=other.name)
+            return Check(None, f"skipped, for the same reason as {other.name}", skipped_by=other.name)
     return check
 
 
@@ -179,29 +169,28 @@ async def check_top_k(connection: OpenAIConnection) -> Check:
     probe = await sample(connection)
     sizes = sorted({len(values) for values in probe.columns})
     found = f"{len(probe.columns)} tokens with {' or '.join(map(str, sizes)) or 'no'} candidates each"
-    whole = bool(sizes) and sizes[-1] >= 20 and enough(sizes[0], 20)
-    return Check("top-k", whole, found, FIXES.format(k=20))
+    return Check(bool(sizes) and sizes[-1] >= 20 and enough(sizes[0], 20), found, FIXES.format(k=20))
 
 
 async def check_raw(connection: OpenAIConnection) -> Check:
     """Log-probabilities are the model's own, before temperature."""
     cold, hot = [await sample(connection, temperature=t, tokens=2) for t in (0.3, 1.5)]
     if not cold.columns or not hot.columns:
-        return Check("raw", None, NO_LOGPROBS)
+        return Check(None, NO_LOGPROBS)
     pairs = zip(sorted(cold.columns[0])[-5:], sorted(hot.columns[0])[-5:], strict=False)
     difference = max(abs(a - b) for a, b in pairs)
     fix = "vLLM: --logprobs-mode raw_logprobs; SGLang: upgrade, or set SGLANG_RETURN_ORIGINAL_LOGPROB=1"
-    return Check("raw", difference < 0.1, f"T = 0.3 and T = 1.5 differ by {difference:.3f} at the first token", fix)
+    return Check(difference < 0.1, f"T = 0.3 and T = 1.5 differ by {difference:.3f} at the first token", fix)
 
 
 async def check_distinct(connection: OpenAIConnection) -> Check:
     """Tokens have candidates of their own."""
     probe = await sample(connection, seed=3)
     if not probe.columns:
-        return Check("distinct", None, NO_LOGPROBS)
+        return Check(None, NO_LOGPROBS)
     repeats = probe.repeats
     found = f"{repeats.repeats} of {repeats.tokens} tokens repeat the candidates of the token before"
-    return Check("distinct", not repeats.repeated, found, "SGLang: upgrade, or --stream-interval 1")
+    return Check(not repeats.repeated, found, "SGLang: upgrade, or --stream-interval 1")
 
 
 async def check_seeds(connection: OpenAIConnection) -> Check:
@@ -209,9 +198,9 @@ async def check_seeds(connection: OpenAIConnection) -> Check:
     one, again, other = [(await sample(connection, seed=seed)).text for seed in (11, 11, 12)]
     same = "gives the same path again" if one == again else "does not give the same path again"
     different = "another seed gives another path" if one != other else "another seed gives the same path"
-    good = True if one == again and one != other else (None if one != other else False)
+    good = False if one == other else (True if one == again else None)
     fix = "voting works without seeds as long as paths differ, but runs cannot be repeated exactly"
-    return Check("seeds", good, f"a seed {same}; {different}", fix)
+    return Check(good, f"a seed {same}; {different}", fix)
 
 
 async def check_closing(connection: OpenAIConnection) -> Check:
@@ -222,10 +211,10 @@ async def check_closing(connection: OpenAIConnection) -> Check:
     after = None if before is None else await settled_counters(connection.transport, connection.address)
     if before is None or after is None:
         unknown = "the server has no counters that we know, so tokens generated after a close cannot be counted"
-        return Check("closing", None, unknown, fix)
+        return Check(None, unknown, fix)
     more = after.generated - before.generated - max(len(probe.columns), probe.tokens)
     generated = f"{plural(more, 'more token')} {'was' if more == 1 else 'were'} generated"
-    return Check("closing", more < 500, f"{generated} after the stream was closed", fix)
+    return Check(more < 500, f"{generated} after the stream was closed", fix)
 
 
 async def check_counting(connection: OpenAIConnection) -> Check:
@@ -233,23 +222,21 @@ async def check_counting(connection: OpenAIConnection) -> Check:
     probe = await sample(connection, tokens=16)
     received = len(probe.columns)
     if probe.completion_tokens is None:
-        return Check("counting", None, f"{received} tokens received; no usage", "only received tokens are counted")
-    return Check("counting", True, f"{received} tokens received, {probe.completion_tokens} by the server's own count")
+        return Check(None, f"{received} tokens received; no usage", "only received tokens are counted")
+    return Check(True, f"{received} tokens received, {probe.completion_tokens} by the server's own count")
 
 
 async def check_chunks(connection: OpenAIConnection) -> Check:
-    """How many tokens come per chunk, and what they cost this client."""
+    """How many tokens come per chunk."""
     probe = await sample(connection, tokens=64)
     if not probe.columns:
-        return Check("chunks", None, NO_LOGPROBS)
-    mean = len(probe.columns) / len(probe.sizes)
-    found = f"{mean:.1f} tokens per chunk; {client_cost(probe):.0f} us of CPU per token here, from bytes to decisions"
-    return Check("chunks", True, found)
+        return Check(None, NO_LOGPROBS)
+    return Check(True, f"{len(probe.columns) / len(probe.sizes):.1f} tokens per chunk")
 
 
 async def check_highest_k(connection: OpenAIConnection) -> Check:
     """The largest number of candidates that the server sends."""
-    failure, replies = None, 0
+    failure: EngineError | None = None
     for k in TRIED_K:
         try:
             probe = await sample(connection, k=k, tokens=2)
@@ -258,21 +245,21 @@ async def check_highest_k(connection: OpenAIConnection) -> Check:
         except EngineError as error:
             failure = error
             continue
-        replies += 1
+        failure = None
         if probe.columns and min(map(len, probe.columns)) >= k:
-            return Check("highest k", k >= 20, f"{k} of those tried", FIXES.format(k=20))
-    if failure is not None and not replies:
+            return Check(k >= 20, f"{k} of those tried", FIXES.format(k=20))
+    if failure is not None:
         raise failure
-    return Check("highest k", False, "no log-probabilities at all", FIXES.format(k=20))
+    return Check(False, "no log-probabilities at all", FIXES.format(k=20))
 
 
 async def check_inside(connection: OpenAIConnection) -> Check:
     """Whether the server watches its own paths."""
     info = await fetch_monitor_info(connection.transport, connection.address)
     if info is None:
-        return Check("inside", True, "the client watches the paths; vLLM can do so itself (docs/vllm.md)")
+        return Check(True, "the client watches the paths; vLLM can do so itself (docs/vllm.md)")
     found = f"the server watches its own paths (sureenough {info.version}, windows up to {info.window} tokens)"
-    return Check("inside", True, found)
+    return Check(True, found)
 
 
 async def check_prompts(connection: OpenAIConnection) -> Check:
@@ -280,11 +267,10 @@ async def check_prompts(connection: OpenAIConnection) -> Check:
     prompt = replace(PROMPT, signals=False)
     short = connection.with_engine(replace(connection.engine, max_path_tokens=2))
     _, last = [await collect(short.stream(prompt, seed=seed)) for seed in (1, 2)]
-    if last.cached_tokens is None:
-        found = "the server does not say how much of a prompt it had cached; vLLM: --enable-prompt-tokens-details"
-        return Check("prompts", True, found)
-    shared = f"{last.cached_tokens} of {last.prompt_tokens} prompt tokens were cached for the second path"
-    return Check("prompts", True, shared)
+    found = "the server does not say how much of a prompt it had cached; vLLM: --enable-prompt-tokens-details"
+    if last.cached_tokens is not None:
+        found = f"{last.cached_tokens} of {last.prompt_tokens} prompt tokens were cached for the second path"
+    return Check(True, found)
 
 
 async def check_extend(connection: OpenAIConnection) -> Check:
@@ -293,13 +279,13 @@ async def check_extend(connection: OpenAIConnection) -> Check:
     try:
         half = await continue_path(connection, prompt, "", HALF)
         if not half.text:
-            return Check("extend", None, "the path is empty, so there is nothing to continue", EXTEND_FIX)
+            return Check(None, "the path is empty, so there is nothing to continue", EXTEND_FIX)
         whole = await continue_path(connection, prompt, "", 2 * HALF)
         if whole.tokens <= half.tokens:  # it has ended by itself
             half = await continue_path(connection, prompt, "", max(1, half.tokens // 2))
         rest = await continue_path(connection, prompt, half.text, 2 * HALF - half.tokens)
     except CannotExtend as error:  # a run that needs it ends with the same message
-        return Check("extend", None, str(error), EXTEND_FIX)
+        return Check(None, str(error), EXTEND_FIX)
     return judge_continuation(half, whole, rest)
 
 
@@ -312,17 +298,17 @@ def judge_continuation(half: FinishedSample, whole: FinishedSample, rest: Finish
         read = rest.prompt_tokens - whole.prompt_tokens
         counts = f"; {half.tokens} of its tokens were sent, {read} more were read"
     if whole.text != half.text + rest.text:
-        found = f"at T = 0, a beginning is not continued as the unbroken path{counts}"
-        if growth.too_small or (read <= 0 and rest.text.startswith(half.text)):
-            return Check("extend", False, f"{found}: the chat template drops it, or a part of it", TEMPLATE_FIX)
-        return Check("extend", None, f"{found}; the chat template may change it", TEMPLATE_FIX)
+        dropped = growth.too_small or (read <= 0 and rest.text.startswith(half.text))
+        why = ": the chat template drops it, or a part of it" if dropped else "; the chat template may change it"
+        found = f"at T = 0, a beginning is not continued as the unbroken path{counts}{why}"
+        return Check(False if dropped else None, found, TEMPLATE_FIX)
     found = f"a beginning is continued as the unbroken path{counts}"
     if growth.too_small:
-        return Check("extend", None, f"{found}: the chat template may drop a part of it", TEMPLATE_FIX)
+        return Check(None, f"{found}: the chat template may drop a part of it", TEMPLATE_FIX)
     cached = "does not say how many tokens it had cached"
     if rest.cached_tokens is not None:
         cached = f"had {rest.cached_tokens} of {rest.prompt_tokens} cached"
-    return Check("extend", True, f"{found}; the server {cached}")
+    return Check(True, f"{found}; the server {cached}")
 
 
 CHECKS: Final[dict[str, Callable[[OpenAIConnection], Awaitable[Check]]]] = {
@@ -345,7 +331,6 @@ class CandidateParser(ReplyParser):
 
     def __init__(self, k: int, limit: int) -> None:
         super().__init__(k, signals=False, limit=limit)
-        self.events: list[bytes] = []
         self.columns: list[list[float]] = []  # log-probabilities of each token's candidates
         self.sizes: list[int] = []  # tokens per chunk
         self.repeats = RepeatCounter()
@@ -354,7 +339,6 @@ class CandidateParser(ReplyParser):
     def receive(self, data: bytes) -> None:
         """Parse one event and keep its candidates."""
         if data != DONE and not self.done:
-            self.events.append(data)
             for choice in decode(data).choices:
                 columns = candidates(choice.logprobs)[1] if choice.logprobs is not None else []
                 self.columns += columns
@@ -416,20 +400,3 @@ async def collect(path: TokenStream) -> FinishedSample:
             generated += len(part.tokens) + part.unread
             end = part if isinstance(part, End) else end
     return FinishedSample(text, generated, end.prompt_tokens, end.cached_tokens)
-
-
-def client_cost(probe: CandidateParser) -> float:
-    """Microseconds per token to decode, reduce, watch and schedule what was received."""
-    raw = [b"data: " + data + b"\n\n" for data in probe.events]
-    session = Session(resolve(COST_STRATEGY), RunOptions(paths=COST_REPEATS, window=16))
-    session.begin()
-    start = 0.0
-    for number in range(COST_REPEATS):
-        if number == 1:  # the first path calibrates
-            start = time.process_time()
-        parser = ReplyParser(min(map(len, probe.columns)), signals=True)
-        for data in raw:
-            if isinstance(piece := parser.feed(data), Piece):
-                session.receive(Tokens(number, piece.tokens))
-        session.receive(Ended(number, Fate.KEPT, "7"))
-    return (time.process_time() - start) / (COST_REPEATS - 1) / len(probe.columns) * 1e6
