@@ -62,21 +62,24 @@ def test_the_comparison_has_bars_and_a_legend() -> None:
 
 
 def test_the_live_question_in_sentences() -> None:
+    def lines(out: se.Outcome, gold: str = "5", *measured: float | None) -> list[str]:
+        return list(
+            live_lines(demo.LiveAnswer(replace(demo.live_problem(), gold=gold), out, *(measured or (None, None))))
+        )
+
     out = se.replay([se.RecordedPath("5", [0.5], [5.0])] * 3, "sc")
-    assert list(live_lines(out, "5", True, 90.0, 1.0)) == [
+    assert lines(out, "5", 90.0, 1.0) == [
         "Answer: 5 (right), with 100% of the votes.",
         "3 of 3 paths were started.",
         "It took 3 tokens in 1.0 s; all 3 paths to their end would have taken about 100.",
     ]
-    assert next(live_lines(out, "6", False, None, 1.0)).startswith("Answer: 5 (wrong, it is 6)")
-    late = replace(out, reason="deadline", tiers={se.Tier.DROP: 2})
-    assert list(live_lines(late, "5", True, None, None))[1:] == [
+    assert lines(out, "6")[0].startswith("Answer: 5 (wrong, it is 6)")
+    assert lines(replace(out, reason="deadline", tiers={se.Tier.DROP: 2}))[1:] == [
         "3 of 3 paths were started; 2 were cut off when their confidence dropped.",
         "This machine is slow or busy: the run was ended here, with the vote so far.",
         "It took 3 tokens.",
     ]
-    none = se.replay([se.RecordedPath(None, [0.5], [5.0])], "sc")
-    assert next(live_lines(none, "6", False, None, 1.0)) == "No answer; it is 6."
+    assert lines(se.replay([se.RecordedPath(None, [0.5], [5.0])], "sc"), "6")[0] == "No answer; it is 6."
 
 
 def test_the_question_settles_and_shows_pruning() -> None:

@@ -20,16 +20,11 @@ from sureenough.api import ask
 from sureenough.cli.config import CONFIG
 from sureenough.cli.engine import (
     EngineOptions,
-    PriceIn,
-    PriceOut,
     Template,
-    check_prices,
-    cost,
-    engine_options,
     print_hint,
 )
 from sureenough.cli.live_display import display
-from sureenough.cli.options import STRATEGY_HELP, Kind, rare_option, run_options, with_options
+from sureenough.cli.options import STRATEGY_HELP, Kind, Prices, option_group, rare_option, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
@@ -44,10 +39,7 @@ from sureenough.strategies import DEFAULT_STRATEGY
 NOT_UTF8: Final = "the question is not text in UTF-8: convert it, for example with `iconv -f latin1 -t utf-8`"
 
 
-@with_options(
-    server=engine_options(),
-    run=run_options(LIVE_DEFAULTS),
-)
+@with_options(server=option_group(EngineOptions), run=run_options(LIVE_DEFAULTS), prices=option_group(Prices))
 def command(
     *,
     question: Annotated[
@@ -64,8 +56,7 @@ def command(
     learn: Annotated[
         Path | None, rare_option(help="Keep what is learned about the model's confidence in this file.")
     ] = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
+    prices: Prices,
     show_path: Annotated[bool, rare_option("--show-path", help="Print the path that the answer is from.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -74,7 +65,6 @@ def command(
     ] = None,
 ) -> None:
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
-    check_prices(price_in, price_out)
     resolve(strategy)  # refused before a model is loaded
     question = _question(question)
     engine = server.any_engine(quiet=quiet)
@@ -89,7 +79,7 @@ def command(
             question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
         )
         writer.end(out)
-    money = cost(out.tokens.prompt + out.tokens.reread, out.tokens.total, price_in, price_out)
+    money = prices.cost(out.tokens.prompt + out.tokens.reread, out.tokens.total)
     transcript = winner.of(out.answer) if out.answer is not None else None
     number, text = (None, None) if transcript is None else (transcript.path, transcript.text)
     if as_json:

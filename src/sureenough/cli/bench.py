@@ -21,16 +21,17 @@ from sureenough.bench.report import build, saved
 from sureenough.bench.report.text_tables import aligned, heading, printed, without_constants
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.run import Model, RunFolder, execute, plan_estimate, prepare
-from sureenough.cli import engine
 from sureenough.cli.config import is_typed
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
+from sureenough.cli.engine import EngineOptions, absolute_model, print_counts
 from sureenough.cli.options import (
     GRADER_HELP,
     STRATEGIES_HELP,
     PoolKind,
+    Prices,
     RayAddress,
     join,
     on_cluster,
+    option_group,
     rare_option,
     run_options,
     split_strategies,
@@ -48,12 +49,13 @@ SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "fi
 
 
 @with_options(
-    server=engine_options(leave_out=("url", "metrics", "context", "threads")),
+    server=option_group(EngineOptions, leave_out=("url", "metrics", "context", "threads")),
     run=run_options(
         None,
         only=("paths", "window", "parallel", "seed"),
         notes={"paths": "512 are recorded by default", "parallel": "per server, 16 by default"},
     ),
+    prices=option_group(Prices),
 )
 def command(
     *,
@@ -78,8 +80,7 @@ def command(
     server: EngineOptions,
     ray: RayAddress = None,
     jobs: Annotated[int | None, rare_option(help="Processes that replay; all cores by default.")] = None,
-    price_in: engine.PriceIn = None,
-    price_out: engine.PriceOut = None,
+    prices: Prices,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Sample up to four paths per dataset and model; estimate the rest.")
     ] = False,
@@ -102,7 +103,6 @@ def command(
     if experiment is None and plan is None:
         typer.echo(_list_as_json() if as_json else _list())
         return
-    engine.check_prices(price_in, price_out)
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
     named = {"engine": server.plugin} if server.plugin else {"url": list(url or ()), "model": server.model}
     engines = [{**named, **sampling}] if url or server.model or server.plugin else None
@@ -119,7 +119,7 @@ def command(
     prepared = prepare(chosen, models)
     path = output or Path("runs") / chosen.experiment
     if dry_run:
-        echo(plan_estimate(prepared, path, partial(engine.cost, price_in=price_in, price_out=price_out)))
+        echo(plan_estimate(prepared, path, prices.cost))
         return
     with RunFolder(path) as folder:
         try:

@@ -84,7 +84,13 @@ def command(
         raise typer.Exit(130)
     result = compare(BUILTIN_POOL, COMPARED, repeats=REPEATS)
     if as_json:
-        typer.echo(json.dumps(_to_json(answer, result, time.monotonic() - started), allow_nan=False))
+        report = {
+            "live": None if answer is None else answer.to_json(),
+            "comparison": json_table([result]),
+            "advice": "\n".join(advice(result)[1:]),
+            "seconds": time.monotonic() - started,
+        }
+        typer.echo(json.dumps(report, allow_nan=False))
     else:
         echo("\n".join([*comparison_lines(result), *advice(result)]))
 
@@ -95,22 +101,18 @@ def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:
     if not quiet:
         echo(f"A hard question for the tiny built-in model, sampled up to {PATHS} times on this machine:")
         echo(f"  {problem.question}")
+    answer: LiveAnswer | None = None
+    shown: list[str] = []
     try:
         answer = _ask(problem, seed, quiet)
+        shown = [*live_lines(answer), ""]
     except UsageError as error:
-        answer = None
         echo(f"It cannot be asked live: {error}.", err=True)
-    if answer is not None and not quiet:
-        _show(answer)
-    if not quiet and (answer is None or answer.outcome.reason == "deadline"):
-        echo("The same question as it was recorded:")
-        _show(_recorded(problem))
+    if answer is None or answer.outcome.reason == "deadline":
+        shown += ["The same question as it was recorded:", *live_lines(_recorded(problem)), ""]
+    if shown and not quiet:
+        echo("\n".join(shown))
     return answer
-
-
-def _show(answer: LiveAnswer) -> None:
-    lines = live_lines(answer.outcome, answer.problem.gold, answer.right, answer.full_tokens, answer.seconds)
-    echo("\n".join(lines) + "\n")
 
 
 def _ask(problem: GeneratedProblem, seed: int, quiet: bool) -> LiveAnswer:
@@ -132,22 +134,14 @@ def _recorded(problem: GeneratedProblem) -> LiveAnswer:
     return LiveAnswer(problem, out, sum(path.tokens for path in question.paths), None)
 
 
-def _to_json(answer: LiveAnswer | None, result: Comparison, seconds: float) -> dict[str, Any]:
-    return {
-        "live": None if answer is None else answer.to_json(),
-        "comparison": json_table([result]),
-        "advice": "\n".join(advice(result)[1:]),
-        "seconds": seconds,
-    }
-
-
-def live_lines(out: Outcome, gold: str, right: bool, full_tokens: float | None, seconds: float | None) -> Iterator[str]:
+def live_lines(answer: LiveAnswer) -> Iterator[str]:
     """The outcome of the live question: the answer, what was pruned, why it stopped, what it saved."""
+    out, gold, full_tokens = answer.outcome, answer.problem.gold, answer.full_tokens
     if out.answer is None:
         yield f"No answer; it is {gold}."
     else:
         share = out.votes[out.answer] / sum(out.votes.values())
-        verdict = "right" if right else f"wrong, it is {gold}"
+        verdict = "right" if answer.right else f"wrong, it is {gold}"
         yield f"Answer: {out.answer} ({verdict}), with {share:.0%} of the votes."
     pruned = f"; {out.pruned} were cut off when their confidence dropped" if out.pruned else ""
     yield f"{out.started} of {out.options.paths} paths were started{pruned}."
@@ -157,7 +151,7 @@ def live_lines(out: Outcome, gold: str, right: bool, full_tokens: float | None, 
         yield "The run was interrupted; this is the vote so far."
     elif out.reason == "deadline":
         yield "This machine is slow or busy: the run was ended here, with the vote so far."
-    cost = f"{out.tokens.total:,} tokens" + ("" if seconds is None else f" in {seconds:.1f} s")
+    cost = f"{out.tokens.total:,} tokens" + ("" if answer.seconds is None else f" in {answer.seconds:.1f} s")
     if full_tokens is None or full_tokens <= out.tokens.total:
         yield f"It took {cost}."
     else:

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from sureenough.cli.engine import EngineOptions, engine_options
-from sureenough.cli.options import with_options
+from sureenough.cli.engine import EngineOptions
+from sureenough.cli.options import option_group, with_options
 from sureenough.cli.terminal import echo, plural
 from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import End, Engine, ExtendOptions, Prompt, TokenStream, as_part
@@ -47,8 +47,11 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
 
 @with_options(
-    server=engine_options(
-        leave_out=("temperature", "top_p", "max_path_tokens", "metrics", "plugin"), first_token=60.0, stall=30.0
+    server=option_group(
+        EngineOptions,
+        leave_out=("temperature", "top_p", "max_path_tokens", "metrics", "plugin"),
+        first_token=60.0,
+        stall=30.0,
     )
 )
 def command(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
-from math import inf
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 
 import typer
 
 from sureenough import reasoner
 from sureenough.cli.config import CONFIG
-from sureenough.cli.options import OptionGroup, file_option, rare_option
+from sureenough.cli.options import file_option, rare_option
 from sureenough.cli.terminal import echo
 from sureenough.engines.base import Engine, named_engine
 from sureenough.engines.load_balancer import LoadBalancer
@@ -51,8 +49,6 @@ Template = Annotated[
 ]
 FirstToken = Annotated[float, file_option("Seconds to wait for a path's first token.")]
 Stall = Annotated[float, file_option("Seconds to wait between tokens.")]
-PriceIn = Annotated[float | None, file_option("Price per million prompt tokens.")]
-PriceOut = Annotated[float | None, file_option("Price per million generated tokens.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,15 +139,6 @@ def named_plugin(name: str, url: object, model: object) -> Engine:
     return plugin
 
 
-def engine_options(leave_out: Collection[str] = (), **defaults: Any) -> OptionGroup:
-    """The flags of EngineOptions, with a verb's own defaults."""
-    hints = get_type_hints(EngineOptions, include_extras=True)
-    values = {field.name: field.default for field in fields(EngineOptions)} | defaults
-    return OptionGroup(
-        EngineOptions, {name: (hints[name], value) for name, value in values.items() if name not in leave_out}
-    )
-
-
 def warn_if_cold(temperature: float) -> None:
     """Warn that voting is of no use at temperature 0."""
     if temperature == 0:
@@ -205,17 +192,3 @@ def print_counts(engine: Engine) -> None:
     for one in engine.loads if isinstance(engine, LoadBalancer) else ():
         if one.started:
             echo(str(one), err=True)
-
-
-def cost(prompt: float, generated: float, price_in: float | None, price_out: float | None) -> float | None:
-    """Money for these tokens, if a price was given."""
-    if price_in is None and price_out is None:
-        return None
-    return (prompt * (price_in or 0.0) + generated * (price_out or 0.0)) / 1e6
-
-
-def check_prices(*prices: float | None) -> None:
-    """Refuse bad prices before anything is spent."""
-    bad = next((price for price in prices if price is not None and not 0 <= price < inf), None)
-    if bad is not None:
-        raise UsageError(f"a price is {bad}; it must be a number of at least 0, per million tokens")

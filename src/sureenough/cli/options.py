@@ -7,8 +7,9 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, get_type_hints
 
 import typer
@@ -57,6 +58,13 @@ class OptionGroup(NamedTuple):
 
     make: Callable[..., Any]
     flags: Mapping[str, tuple[Any, Any]]  # by name: annotation and default
+
+
+def option_group(kind: Any, leave_out: Collection[str] = (), **defaults: Any) -> OptionGroup:
+    """The fields of a dataclass that are annotated with options, with a verb's own defaults."""
+    hints = get_type_hints(kind, include_extras=True)
+    values = {field.name: field.default for field in fields(kind)} | defaults
+    return OptionGroup(kind, {name: (hints[name], value) for name, value in values.items() if name not in leave_out})
 
 
 def with_options(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -120,6 +128,25 @@ def run_options(
         return values if defaults is None else checked
 
     return OptionGroup(make, flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What tokens cost."""
+
+    price_in: Annotated[float | None, file_option("Price per million prompt tokens.")] = None
+    price_out: Annotated[float | None, file_option("Price per million generated tokens.")] = None
+
+    def __post_init__(self) -> None:
+        bad = next((price for price in (self.price_in, self.price_out) if price and not 0 <= price < inf), None)
+        if bad is not None:
+            raise UsageError(f"a price is {bad}; it must be a number of at least 0, per million tokens")
+
+    def cost(self, prompt: float, generated: float) -> float | None:
+        """Money for these tokens, if a price was given."""
+        if self.price_in is None and self.price_out is None:
+            return None
+        return (prompt * (self.price_in or 0.0) + generated * (self.price_out or 0.0)) / 1e6
 
 
 RAY: Final = "--ray"

@@ -15,9 +15,18 @@ import typer
 
 from sureenough.answers import resolve_kind
 from sureenough.bench.estimate import Sampling, estimate
-from sureenough.cli import engine
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
-from sureenough.cli.options import KIND_HELP, RayAddress, join, on_cluster, rare_option, run_options, with_options
+from sureenough.cli.engine import EngineOptions, Template, absolute_model, print_counts
+from sureenough.cli.options import (
+    KIND_HELP,
+    Prices,
+    RayAddress,
+    join,
+    on_cluster,
+    option_group,
+    rare_option,
+    run_options,
+    with_options,
+)
 from sureenough.cli.terminal import echo, plural, progress
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
@@ -44,8 +53,9 @@ from sureenough.templates import render_prompt, template_of
 
 
 @with_options(
-    server=engine_options(leave_out=("metrics",)),
+    server=option_group(EngineOptions, leave_out=("metrics",)),
     run=run_options(LIVE_DEFAULTS, only=("paths", "parallel", "seed")),
+    prices=option_group(Prices),
 )
 def command(
     *,
@@ -62,19 +72,17 @@ def command(
     run: RunOptions,
     limit: Annotated[int | None, rare_option(help="Only the first LIMIT questions.", min=1)] = None,
     kind: Annotated[str, typer.Option(help=f"Kind of answer of rows that have none: {KIND_HELP}.")] = "math",
-    template: engine.Template = None,
+    template: Template = None,
     window: Annotated[int | None, rare_option(help="The window that the pool suggests.", min=1)] = None,
     text: Annotated[bool, rare_option("--text/--no-text", help="Keep the text of paths.")] = True,
     server: EngineOptions,
     ray: RayAddress = None,
-    price_in: engine.PriceIn = None,
-    price_out: engine.PriceOut = None,
+    prices: Prices,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Sample up to four paths; estimate what is missing.")
     ] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
-    engine.check_prices(price_in, price_out)
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
@@ -82,7 +90,7 @@ def command(
     if dry_run:
         join(ray, call, dry_run=True)
         whole = Sampling(questions, sampled, run.paths, run.parallel, run.seed, recorded_keys(output))
-        typer.echo(estimate([whole], partial(engine.cost, price_in=price_in, price_out=price_out)))
+        typer.echo(estimate([whole], prices.cost))
         return
     if output.is_dir() and (output.is_symlink() or output.name == ".."):
         output = output.resolve()  # the folder is replaced, not the link to it
