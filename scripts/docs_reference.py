@@ -130,7 +130,7 @@ def python() -> str:
         table(("option", "live", "replay", "meaning"), rows),
     ]
     groups: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors": []}
-    for name in se.__all__:
+    for name in sorted(se.__all__):
         thing = getattr(se, name)
         if inspect.isclass(thing):
             groups["Errors" if issubclass(thing, Exception) else "Classes"].append(name)

@@ -18,7 +18,6 @@ from sureenough.core.options import ReplayKeywords, RunKeywords, RunOptions
 
 
 def test_every_export_is_there_and_documented() -> None:
-    assert se.__all__ == sorted(se.__all__, key=lambda name: (not name.isupper(), name.islower(), name))
     for name in se.__all__:
         thing = getattr(se, name)
         assert isinstance(thing, dict) or inspect.getdoc(thing), name

@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 with open(f"{__file__}i", encoding="utf-8") as _stub:  # lines such as `from sureenough.api import ask as ask`
     _MODULES = {line.split()[3]: line.split()[1] for line in _stub if line.startswith("from ")}
-__all__ = sorted(_MODULES, key=lambda name: (not name.isupper(), name.islower(), name))  # noqa: PLE0605
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:
