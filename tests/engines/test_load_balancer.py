@@ -18,7 +18,15 @@ from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt, load_balancer
 from sureenough.engines.base import Engine, ExtendOptions, as_part, opened
 from sureenough.engines.fake import Step
-from sureenough.engines.load_balancer import FAILURES, MOST_PROMPTS, SKIP_SECONDS, LoadBalancer, ServerLoad, choose
+from sureenough.engines.load_balancer import (
+    FAILURES,
+    MOST_PROMPTS,
+    SKIP_SECONDS,
+    Fate,
+    LoadBalancer,
+    ServerLoad,
+    choose,
+)
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
 from sureenough.pools.path import RecordedPath
@@ -46,6 +54,11 @@ def begin(loads: list[ServerLoad], prompt: int | None = None) -> int:
     return index
 
 
+def fails(load: ServerLoad, fate: Fate = "gone") -> None:
+    load.begin()
+    load.end(fate)
+
+
 def test_paths_of_a_question_prefer_a_server_that_has_read_it() -> None:
     loads = two()
     first = begin(loads, 1)
@@ -68,7 +81,7 @@ def test_many_questions_stay_together_and_no_server_idles() -> None:
         server.begin(prompt)
         running.append(server)
         if len(running) > 64:
-            running.pop(0).end(failed=False)
+            running.pop(0).end("finished")
             assert max(load.running for load in loads) - min(load.running for load in loads) <= 8
     assert found > 0.9 * 2000
 
@@ -78,13 +91,13 @@ def test_prompts_are_forgotten_in_time_and_by_a_server_that_has_died() -> None:
     for prompt in range(2 * MOST_PROMPTS):
         load.begin(prompt)
     assert 0 < len(load.prompts) <= MOST_PROMPTS
-    load.add_failure(gone=True)
+    fails(load)
     assert not load.prompts
 
 
 def test_a_server_that_is_gone_is_skipped_for_a_while(clock: list[float]) -> None:
     loads = two()
-    loads[0].add_failure(gone=True)
+    fails(loads[0])
     assert [begin(loads) for _ in range(3)] == [1, 1, 1]
     clock[0] = SKIP_SECONDS
     assert begin(loads) == 0
@@ -93,7 +106,7 @@ def test_a_server_that_is_gone_is_skipped_for_a_while(clock: list[float]) -> Non
 def test_if_all_fail_the_least_loaded_is_tried(clock: list[float]) -> None:
     loads = two()
     for load in loads:
-        load.add_failure(gone=True)
+        fails(load)
     assert [begin(loads), begin(loads)] == [0, 1]
     assert choose(loads, tried={0}) == 1
 
@@ -102,21 +115,20 @@ def test_a_server_whose_paths_break_off_is_skipped_and_tried_again_with_one_path
     loads = two()
     for _ in range(FAILURES):
         assert begin(loads) == 0
-        loads[0].add_failure(gone=False)
-        loads[0].end(failed=True)
+        loads[0].end("failed")
     assert choose(loads) == 1
     clock[0] += SKIP_SECONDS
     assert choose(loads) == 0
-    loads[0].add_failure(gone=False)
+    fails(loads[0], "failed")
     assert choose(loads) == 1, "one more failure is enough until a path has ended"
 
 
 def test_a_server_is_not_skipped_for_single_failures_between_paths_that_end() -> None:
     load = ServerLoad("a")
     for _ in range(10):
-        load.add_failure(gone=False)
-        load.begin()
-        load.end(failed=False)
+        fails(load, "failed")
+        fails(load, "refused")
+        fails(load, "finished")
     assert load.available
 
 
@@ -131,7 +143,7 @@ def test_checks(checks: str, available: bool) -> None:
 
 def test_a_server_that_is_back_is_used_at_once_but_not_one_that_only_passes_checks() -> None:
     loads = two()
-    loads[0].add_failure(gone=True)
+    fails(loads[0])
     loads[0].add_check(True)
     assert choose(loads) == 1, "it responds to checks, and fails paths"
     loads[0].add_check(False)
@@ -140,10 +152,10 @@ def test_a_server_that_is_back_is_used_at_once_but_not_one_that_only_passes_chec
 
 
 def test_a_line_for_people() -> None:
-    load = ServerLoad("a", started=1, tokens=1200)
+    load = ServerLoad("a", finished=1, tokens=1200)
     assert str(load) == "a: 1 paths (0 failed), 1,200 tokens"
-    load.add_failure(gone=True)
-    assert str(load) == "a: 1 paths (0 failed), 1,200 tokens, does not respond"
+    fails(load)
+    assert str(load) == "a: 2 paths (1 failed), 1,200 tokens, does not respond"
 
 
 def answering(pause: float = 0.0) -> Fake:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sureenough.engines.base import (
     Engine,
@@ -32,14 +32,18 @@ AFFINITY: Final = 1.25  # a server that has read the prompt may have so many tim
 MOST_PROMPTS: Final = 4096  # that are remembered of a server
 
 
+Fate = Literal["finished", "refused", "failed", "gone"]
+"""How a request ended: also one that was closed before its end is finished; one to a server that is gone was not
+received. It is not the server's fault if a request is refused."""
+
+
 @dataclass(slots=True, eq=False)
 class ServerLoad:
     """What one server does and has done. Continuations and requests that are passed through count as paths."""
 
     server: str
     running: int = 0
-    started: int = 0
-    finished: int = 0  # also paths that were closed before their end
+    finished: int = 0
     failed: int = 0
     tokens: int = 0
     prompts: set[int] = field(default_factory=set)  # that it has read lately
@@ -48,27 +52,29 @@ class ServerLoad:
     _failures: int = 0  # requests that failed, the latest ones in a row
 
     @property
+    def started(self) -> int:
+        return self.running + self.finished + self.failed
+
+    @property
     def available(self) -> bool:
         return self._misses < MISSES and self._skipped_until <= monotonic()
 
     def begin(self, prompt: int | None = None) -> None:
         self.running += 1
-        self.started += 1
         if prompt is not None:
             if len(self.prompts) == MOST_PROMPTS:
                 self.prompts.clear()
             self.prompts.add(prompt)
 
-    def end(self, *, failed: bool) -> None:
+    def end(self, fate: Fate) -> None:
         self.running -= 1
-        self.failed += failed
-        self.finished += not failed
-        self._failures = self._failures if failed else 0
-
-    def add_failure(self, *, gone: bool) -> None:
-        """A request has failed, and not for what it asked; one to a server that is gone was not received."""
-        self._failures += 1
-        if gone or self._failures >= FAILURES:
+        if fate == "finished":
+            self.finished += 1
+            self._failures = 0
+            return
+        self.failed += 1
+        self._failures += fate != "refused"
+        if fate == "gone" or (fate == "failed" and self._failures >= FAILURES):
             self._skipped_until = monotonic() + SKIP_SECONDS
             self.prompts.clear()  # a server that has died has forgotten them
 
@@ -136,33 +142,34 @@ class LoadBalancer(Engine):
 
         If none does, all are tried once more, now with the patience that busy ones want, unless that took long already.
         """
-        key = hash(repr(prompt.messages))
-        tried, engines, began = set[int](), self._impatient, monotonic()
+        key, tried, engines, began = hash(repr(prompt.messages)), set[int](), self._impatient, monotonic()
         while True:
             index = choose(self.loads, key, tried)
-            load, begun, failed = self.loads[index], False, False
+            load, begun = self.loads[index], False
+            fate: Fate = "finished"
             load.begin(key)
             try:
                 async with aclosing(start(engines[index])) as chunks:
                     async for chunk in chunks:
-                        begun = True
-                        part = as_part(chunk)
+                        begun, part = True, as_part(chunk)
                         load.tokens += len(part.tokens) + part.unread
                         yield chunk
                 return
             except EngineError as error:
-                failed, gone = True, isinstance(error, EngineUnavailable)
+                gone, refused = (
+                    isinstance(error, EngineUnavailable),
+                    isinstance(error, EngineRejected | MissingLogprobs),
+                )
+                fate = "gone" if gone else "refused" if refused else "failed"
                 if len(engines) > 1:
                     error.at_server(load.server)
-                if not isinstance(error, EngineRejected | MissingLogprobs):
-                    load.add_failure(gone=gone)
                 tried.add(index)
                 if len(tried) == len(engines) and engines != self.engines and monotonic() - began <= SKIP_SECONDS:
                     tried, engines = set(), self.engines
-                if begun or not gone or len(tried) == len(engines):
+                if begun or fate != "gone" or len(tried) == len(engines):
                     raise
             finally:
-                load.end(failed=failed)
+                load.end(fate)
 
 
 @asynccontextmanager

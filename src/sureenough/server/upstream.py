@@ -17,7 +17,7 @@ import msgspec
 from sureenough import reasoner
 from sureenough.answers import resolve_kind
 from sureenough.engines.base import Engine, SharedEngine, opened
-from sureenough.engines.load_balancer import LoadBalancer, ServerLoad, checked, choose
+from sureenough.engines.load_balancer import Fate, LoadBalancer, ServerLoad, checked, choose
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import ConnectError, TransportError
@@ -108,22 +108,21 @@ class Upstream:
         """
         unreachable = TransportError()
         for _, one, load in self._by_load():
-            request, failed = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"}), False
+            request = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"})
+            fate: Fate = "finished"
             load.begin()
             try:
                 async with request as response:
-                    if response.status >= 500:
-                        failed = True
-                        load.add_failure(gone=False)
+                    fate = "failed" if response.status >= 500 else fate
                     yield UpstreamResponse(one, response)
                 return
             except TransportError as error:
-                failed, unreachable = True, error
-                load.add_failure(gone=isinstance(error, ConnectError))
-                if not isinstance(error, ConnectError):
+                unreachable = error
+                fate = "gone" if isinstance(error, ConnectError) else "failed"
+                if fate == "failed":
                     raise
             finally:
-                load.end(failed=failed)
+                load.end(fate)
         raise unreachable
 
     def redact(self, text: str) -> str:
