@@ -13,13 +13,12 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy, deepcopy
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
 from sureenough.core.events import Summary, Token
-from sureenough.engines.base import End, ExtendOptions, Part, Piece, Prompt, Report, TokenStream
+from sureenough.engines.base import End, Engine, ExtendOptions, Part, Piece, Prompt, Report, TokenStream
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.reply import to_end_of_token
 from sureenough.engines.openai.wire import FINISH_REASONS
@@ -47,7 +46,7 @@ class GrowingPath:
         self.ids: list[int] = []
         self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self.finish = "stop"
-        self._stop_text = ""  # at which it ended
+        self.stop_text = ""  # at which it ended
         self.tokens = self.length = 0  # passed on, and the characters of their text
         self.cached_tokens: int | None = None
 
@@ -60,27 +59,22 @@ class GrowingPath:
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
         reason = getattr(delta, "stop_reason", None)
-        self._stop_text = reason if isinstance(reason, str) else ""  # a number is a token that ends replies
-        text = delta.text or ""  # empty unless text is decoded as it grows
-        texts = [""] * len(delta.token_ids) if self._sequence is None else self._sequence.add(delta.token_ids)
+        self.stop_text = reason if isinstance(reason, str) else ""  # a number is a token that ends replies
         if self._sequence is not None:
-            text = "".join(texts)
+            texts = self._sequence.add(delta.token_ids)
+        else:  # vLLM's text is empty unless it decodes the path as it grows
+            texts = [delta.text or "", *[""] * (len(delta.token_ids) - 1)]
+        text = "".join(texts)
         self.length += len(text)
         if k is not None and delta.token_ids:
-            if self._sequence is None:
-                texts[0] = text
             return Piece(_tokens(delta.logprobs, texts, k), _sampled_logprobs(delta.logprobs))
         return self._count(len(self.ids), text)
 
-    def last(self, prompt_tokens: int) -> End:
-        """Its end, with text that is still missing; an error if vLLM gave it up."""
-        if self.finish not in FINISH_REASONS:
-            raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
-        text = "" if self._sequence is None else self._sequence.rest()
+    def end(self, prompt_tokens: int, text: str, **more: Any) -> End:
+        """Its end, with text that is still missing."""
         return End(
-            FINISH_REASONS[self.finish], text, stop_text=self._stop_text, prompt_tokens=prompt_tokens,
-            cached_tokens=self.cached_tokens,
-        )  # fmt: skip
+            FINISH_REASONS[self.finish], text, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens, **more
+        )
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Report | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
@@ -207,7 +201,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-class VLLM:
+class VLLM(Engine):
     """A model inside this process. A run loads it when it starts; `async with` keeps it loaded for several runs."""
 
     def __init__(
@@ -269,84 +263,72 @@ class VLLM:
 
     async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Grow one path."""
-        if self._loaded.engine is None:
-            async with self.open(parallel=1), aclosing(self.stream(prompt, seed=seed)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            return
-        request_id = f"path-{next(self._request_numbers):08}-{seed}"
-        watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
-        request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
-        prompt_ids = self._prompt_ids(prompt)
-        path, decoded = GrowingPath(), {"detokenize": bool(self._sampling.get("stop"))}
-        signals = prompt.signals and request is None
-        params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
-        try:
-            generated = self._loaded.engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
-            watched = generated if request is None else self._loaded.with_progress(generated, request.key)
-            async with aclosing(generated), aclosing(watched) as outputs:
-                async for output in outputs:
-                    grown = path.add(output, K if signals else None)
-                    if grown is not None:
-                        yield grown
-        except ValueError as error:  # what vLLM raises for a request that it does not accept
-            raise EngineRejected(f"vLLM refused the request: {error}") from None
-        except (GeneratorExit, asyncio.CancelledError):
-            if watch is not None and watch.report_unheard is not None:
-                await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
-            raise
-        last = path.last(len(prompt_ids))
-        if not decoded["detokenize"]:
-            last = replace(last, text=self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True))
-        if request is not None and request.record:
-            last = replace(last, summary=await self._loaded.summary(request, len(path.ids)))
-        yield last
+        async with self:
+            request_id = f"path-{next(self._request_numbers):08}-{seed}"
+            watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
+            request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
+            ids, decoded = self._prompt_ids(prompt), {"detokenize": bool(self._sampling.get("stop"))}
+            path, k = GrowingPath(), K if prompt.signals and request is None else None
+            params = self._params(len(ids), seed, k=k, request=request, changes=decoded)
+            try:
+                async with aclosing(self._grow(path, k, ids, params, request_id, watched=request is not None)) as parts:
+                    async for part in parts:
+                        yield part
+            except (GeneratorExit, asyncio.CancelledError):
+                if watch is not None and watch.report_unheard is not None:
+                    await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
+                raise
+            text = "" if decoded["detokenize"] else self._loaded.token_texts.decoded(path.ids)
+            record = request is not None and request.record
+            summary = await self._loaded.summary(request, len(path.ids)) if request is not None and record else None
+            yield path.end(len(ids), text, stop_text=path.stop_text, summary=summary)
 
     async def extend(
         self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
     ) -> TokenStream:
         """Continue a beginning: the ids of its tokens, or a text, of which what was sampled here keeps its ids."""
-        if self._loaded.engine is None:
-            async with self.open(parallel=1), aclosing(self.extend(prompt, beginning, options, seed=seed)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            return
-        prompt_ids = self._prompt_ids(prompt)
-        sequence = self._loaded.sampled.begin(prompt_ids, beginning)
-        ids = [*prompt_ids, *sequence.ids]
-        if sequence.ids and len(ids) >= self._context:  # a path at its limit is one that was cut
-            yield End("length")
-            return
-        k = None if not prompt.signals else K if options.confidence else 0
-        changes = options.sampling(self._sampling)
-        decodes = self._decodes(stop=bool((self._sampling | changes).get("stop")))
-        changes["detokenize"], path = not decodes, GrowingPath(sequence if decodes else None)
-        params = self._params(len(ids), seed, k=k, request=None, changes=changes)
+        async with self:
+            prompt_ids = self._prompt_ids(prompt)
+            sequence = self._loaded.sampled.begin(prompt_ids, beginning)
+            ids = [*prompt_ids, *sequence.ids]
+            if sequence.ids and len(ids) >= self._context:  # a path at its limit is one that was cut
+                yield End("length")
+                return
+            k = None if not prompt.signals else K if options.confidence else 0
+            changes = options.sampling(self._sampling)
+            # Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates. But
+            # only vLLM looks for a stop text.
+            decodes = not (self._sampling | changes).get("stop") and self._loaded.token_texts.exact
+            changes["detokenize"], path = not decodes, GrowingPath(sequence if decodes else None)
+            params = self._params(len(ids), seed, k=k, request=None, changes=changes)
+            name = f"rest-{next(self._request_numbers):08}"
+            async with aclosing(self._grow(path, k, ids, params, name)) as parts:
+                async for part in parts:
+                    yield part
+            stop_text = path.stop_text
+            if not decodes:
+                texts = sequence.add(path.ids)
+                stop_text = stop_text and to_end_of_token(stop_text, path.length, texts)
+            end = path.end(len(ids), sequence.rest() if decodes else "", stop_text=stop_text)
+            self._loaded.sampled.keep(prompt_ids, sequence)
+            yield end
+
+    async def _grow(
+        self, path: GrowingPath, k: int | None, ids: list[int], params: Any, name: str, *, watched: bool = False
+    ) -> AsyncGenerator[Part, None]:
+        """The parts of a request as they come; an error if vLLM does not accept it or gives it up."""
         try:
-            generated = self._loaded.engine.generate(
-                {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
-            )
-            async with aclosing(generated) as outputs:
+            generated = self._loaded.engine.generate({"prompt_token_ids": ids}, params, name)
+            outputs = self._loaded.with_progress(generated, name) if watched else generated
+            async with aclosing(generated), aclosing(outputs):
                 async for output in outputs:
-                    grown = path.add(output, k)
-                    if grown is not None:
-                        yield grown
-        except ValueError as error:
+                    part = path.add(output, k)
+                    if part is not None:
+                        yield part
+        except ValueError as error:  # what vLLM raises for a request that it does not accept
             raise EngineRejected(f"vLLM refused the request: {error}") from None
-        last = path.last(len(ids))
-        if not decodes:
-            texts = sequence.add(path.ids)
-            if last.stop_text:
-                last = replace(last, stop_text=to_end_of_token(last.stop_text, path.length, texts))
-        self._loaded.sampled.keep(prompt_ids, sequence)
-        yield last
-
-    def _decodes(self, *, stop: bool) -> bool:
-        """Whether the text of a path is decoded here as it grows, since vLLM does not have to look for a stop text.
-
-        Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates.
-        """
-        return not stop and self._loaded.token_texts.exact
+        if path.finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
 
     @property
     def _context(self) -> int:
