@@ -10,18 +10,8 @@ import numpy as np
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import Inputs
 from sureenough.bench.pipeline import ReplaySettings, Source
-from sureenough.bench.result import (
-    Axis,
-    Cell,
-    ExperimentResult,
-    Figure,
-    Measure,
-    PoolUsed,
-    Provenance,
-    ResultColumn,
-    Series,
-    Table,
-)
+from sureenough.bench.result import Axis, ExperimentResult, Figure, PoolUsed, Provenance, Series
+from sureenough.bench.tables import Cell, Column, Measure, Table
 from sureenough.core.options import RunOptions
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 
@@ -89,8 +79,8 @@ def provenance(command: str = "sureenough bench main --pool small.parquet") -> P
 def hostile_result(name: str = "main") -> ExperimentResult:
     """Every name of it would like to be more than a name."""
     columns = [
-        ResultColumn("dataset"), ResultColumn(HOSTILE, "percent", "%"), ResultColumn("tokens", "tokens"),
-        ResultColumn("vs first", "points"), ResultColumn("their tokens", "tokens7", paper="table 1"),
+        Column("dataset"), Column(HOSTILE, "percent", "%"), Column("tokens", "tokens"),
+        Column("vs first", "points"), Column("their tokens", "tokens7", paper="table 1"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [FORMULA, Measure(0.5, 0.25, 0.75), 1200.0, Measure(-0.031, -0.1, 0.02), 1.5e7],

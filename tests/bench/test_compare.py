@@ -14,8 +14,8 @@ import pytest
 
 import sureenough as se
 from sureenough.answers import grade
+from sureenough.bench.comparison import FIELDS, to_csv, to_json
 from sureenough.bench.score import StrategyRuns, rows
-from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
 from sureenough.core.confidence import Windows
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
@@ -35,10 +35,6 @@ def tiny_pool(folder: Path, sizes: list[int], gold: str | None = "a") -> Path:
     ]
     write_pool(folder / "tiny.parquet", questions, PoolInfo(window=2))
     return folder / "tiny.parquet"
-
-
-def test_it_prints_as_a_table(table: se.Comparison) -> None:
-    assert str(table) == plain_table(table)
 
 
 def test_a_row_a_strategy(table: se.Comparison) -> None:
@@ -105,11 +101,11 @@ def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
     assert any("1 questions have fewer paths than a warm-up" in note for note in result.notes)
     wide = se.compare(tiny_pool(tmp_path, [16]), ["ddc"], window=999)
     said = "the longest has 4 tokens, the window 999; try window=1"
-    assert any(said in line and "(5 of 5 runs)" in line for line in footnotes(wide))
-    assert any("C_path (raw): ddc" in line for line in footnotes(wide))
-    assert not any("more cautious" in line for line in footnotes(wide))
+    assert any(said in line and "(5 of 5 runs)" in line for line in wide.table().notes)
+    assert any("C_path (raw): ddc" in line for line in wide.table().notes)
+    assert not any("more cautious" in line for line in wide.table().notes)
     compared = se.compare(tiny_pool(tmp_path, [16]), ["sc", "ac"])
-    assert any("the recommendation has a more cautious one" in line for line in footnotes(compared))
+    assert any("the recommendation has a more cautious one" in line for line in compared.table().notes)
 
 
 def test_a_pool_without_gold_answers_has_no_accuracy(tmp_path: Path) -> None:
@@ -117,7 +113,7 @@ def test_a_pool_without_gold_answers_has_no_accuracy(tmp_path: Path) -> None:
     assert row.accuracy != row.accuracy
     assert (row.graded, row.questions) == (0, 2)
     assert row.to_json()["accuracy"] is None
-    assert "-" in plain_table(se.compare(tiny_pool(tmp_path, [6], gold=None), ["sc"]))
+    assert "–" in str(se.compare(tiny_pool(tmp_path, [6], gold=None), ["sc"]))
 
 
 def test_a_cap_on_tokens_holds_for_every_question() -> None:
@@ -128,29 +124,29 @@ def test_a_cap_on_tokens_holds_for_every_question() -> None:
 
 
 def test_csv_and_json_hold_what_the_rows_hold(table: se.Comparison) -> None:
-    lines = list(csv.DictReader(io.StringIO(csv_table([table, table]))))
+    lines = list(csv.DictReader(io.StringIO(to_csv([table, table]))))
     assert len(lines) == 8
     assert float(lines[2]["tokens"]) == table.rows[2].tokens
     assert float(lines[1]["interval_low"]) == table.rows[1].interval.low
-    data = json_table([table])["pools"][0]
+    data = to_json([table])["pools"][0]
     assert [row["strategy"] for row in data["rows"]] == [row.strategy for row in table]
-    assert len(plain_table(table).splitlines()[1].split("  ")) >= len(COLUMNS)
+    assert len(str(table).splitlines()[1].split("  ")) >= len(FIELDS)
 
 
 def test_a_table_says_what_it_was_made_with() -> None:
     made = {"max_tokens": 900, "equal": "string", "hurry": 0.5, "parallel": 8}
     result = se.compare(BUILTIN_POOL, ["sure"], paths=200, **made)  # type: ignore[arg-type]
-    assert made.items() <= json_table([result])["pools"][0].items()
-    (line,) = csv.DictReader(io.StringIO(csv_table([result])))
+    assert made.items() <= to_json([result])["pools"][0].items()
+    (line,) = csv.DictReader(io.StringIO(to_csv([result])))
     assert {name: line[name] for name in made} == {name: str(value) for name, value in made.items()}
     assert "strings are equal" in line["notes"]
-    assert "200 paths (64 recorded)" in plain_table(result)
-    assert "at most 900 tokens per question" in plain_table(result)
-    assert "the cap on tokens cut runs of sure" in plain_table(result)
+    assert "200 paths (64 recorded)" in str(result)
+    assert "at most 900 tokens per question" in str(result)
+    assert "the cap on tokens cut runs of sure" in str(result)
 
 
 def test_csv_cells_cannot_start_formulas(table: se.Comparison) -> None:
-    assert "\n'=x" in csv_table([replace(table, pool="=x")])
+    assert "\n'=x" in to_csv([replace(table, pool="=x")])
 
 
 @pytest.mark.parametrize(
@@ -206,6 +202,6 @@ def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
 def test_a_table_says_that_no_question_changed_instead_of_an_interval_without_width(tmp_path: Path) -> None:
     made = [Question(f"q{i}", "7", None, [RecordedPath("7", [0.5] * 9, [1.0] * 9)] * 8) for i in range(3)]
     write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
-    first, second = plain_table(se.compare(tmp_path / "p.parquet", ["sc", "ac"], repeats=2)).splitlines()[2:4]
-    assert re.split(r"\s{2,}", first)[:3] == ["sc", "100.0 (all alike)", "-"]
+    first, second = str(se.compare(tmp_path / "p.parquet", ["sc", "ac"], repeats=2)).splitlines()[2:4]
+    assert re.split(r"\s{2,}", first)[:3] == ["sc", "100.0 (all alike)", "–"]
     assert re.split(r"\s{2,}", second)[:3] == ["ac", "100.0 (all alike)", "+0.0 (no question changed)"]

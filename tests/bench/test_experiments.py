@@ -13,12 +13,13 @@ import sureenough as se
 from sureenough.bench import paper
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import EXPERIMENTS, experiment
-from sureenough.bench.paper.columns import changed
 from sureenough.bench.paper.experiment import whole_numbers
 from sureenough.bench.paper.live_tables import live_settings
+from sureenough.bench.paper.shared import changed
 from sureenough.bench.pipeline import Source
-from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
+from sureenough.bench.result import ExperimentResult, read
 from sureenough.bench.score import StrategyRuns
+from sureenough.bench.tables import Cell, Measure, Table
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError

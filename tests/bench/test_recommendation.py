@@ -12,7 +12,8 @@ import sureenough as se
 from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json
 from sureenough.bench.replay import fitting
-from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
+from sureenough.bench.result import ComparedStrategy, Recommendation
+from sureenough.bench.tables import Measure
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, write_pool
 from tests.bench.making import inputs, make_pool

@@ -18,16 +18,20 @@ from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.figures import draw, embedded
-from sureenough.bench.report.text_tables import (
+from sureenough.bench.report.page import slug
+from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.tables import (
+    Cell,
+    Column,
+    Measure,
+    Table,
     comma_separated,
     heading,
     latex,
     markdown,
     printed,
-    slug,
     without_constants,
 )
-from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
 from tests.bench.making import FORMULA, HOSTILE, hostile_result, inputs, make_pool, provenance
 
@@ -39,34 +43,34 @@ KINDS: tuple[Literal["line", "bar", "points", "steps", "intervals"], ...] = (
 @pytest.mark.parametrize(
     ("cell", "column", "reads"),
     [
-        (0.6721, ResultColumn("a", "percent"), "67.2"),
-        (Measure(0.672, 0.54, 0.804), ResultColumn("a", "percent"), "67.2 [54.0, 80.4]"),
-        (Measure(0.672, None, None), ResultColumn("a", "percent"), "67.2"),
-        (-0.00001, ResultColumn("a", "points"), "+0.0"),
-        (-0.031, ResultColumn("a", "points"), "-3.1"),
-        (26693.78, ResultColumn("a", "tokens"), "26,694"),
-        (7.5e7, ResultColumn("a", "tokens7"), "7.5"),
-        (18.64e8, ResultColumn("a", "tokens7"), "186.4"),
-        (448071.0, ResultColumn("a", "tokens7"), "0.0448"),
-        (2.979, ResultColumn("a", "ratio"), "3.0x"),
-        (1.25e-7, ResultColumn("a", "scientific"), "1.25e-07"),
-        (12.345, ResultColumn("a", "number", digits=1), "12.3"),
-        (None, ResultColumn("a", "number"), "–"),
-        ("x", ResultColumn("a", "number"), "x"),
-        (50, ResultColumn("a", "count"), "50"),
+        (0.6721, Column("a", "percent"), "67.2"),
+        (Measure(0.672, 0.54, 0.804), Column("a", "percent"), "67.2 [54.0, 80.4]"),
+        (Measure(0.672, None, None), Column("a", "percent"), "67.2"),
+        (-0.00001, Column("a", "points"), "+0.0"),
+        (-0.031, Column("a", "points"), "-3.1"),
+        (26693.78, Column("a", "tokens"), "26,694"),
+        (7.5e7, Column("a", "tokens7"), "7.5"),
+        (18.64e8, Column("a", "tokens7"), "186.4"),
+        (448071.0, Column("a", "tokens7"), "0.0448"),
+        (2.979, Column("a", "ratio"), "3.0x"),
+        (1.25e-7, Column("a", "scientific"), "1.25e-07"),
+        (12.345, Column("a", "number", digits=1), "12.3"),
+        (None, Column("a", "number"), "–"),
+        ("x", Column("a", "number"), "x"),
+        (50, Column("a", "count"), "50"),
     ],
 )
-def test_how_a_cell_reads(cell: Cell, column: ResultColumn, reads: str) -> None:
+def test_how_a_cell_reads(cell: Cell, column: Column, reads: str) -> None:
     assert printed(cell, column) == reads
 
 
 def test_whose_number_a_column_holds_is_in_its_heading() -> None:
-    assert heading(ResultColumn("tokens", "tokens7", "10^7", paper="table 1")) == "tokens, 10^7 (paper, table 1)"
+    assert heading(Column("tokens", "tokens7", "10^7", paper="table 1")) == "tokens, 10^7 (paper, table 1)"
 
 
 def test_csv_cells_cannot_start_formulas_and_numbers_stay_numbers() -> None:
     table = hostile_result().tables[0]
-    cells = list(csv.reader(io.StringIO(comma_separated(table, provenance("=cmd")))))
+    cells = list(csv.reader(io.StringIO(comma_separated(table, provenance("=cmd").origin))))
     assert len(cells) == len(table.rows) + 1
     assert {len(row) for row in cells} == {len(cells[0])}
     assert not [cell for row in cells for cell in row if re.match(r"[=+@|%\t\r]|-(?![\d.])", cell)]
@@ -78,7 +82,7 @@ def test_csv_cells_cannot_start_formulas_and_numbers_stay_numbers() -> None:
 
 def test_markdown_rows_keep_their_columns_and_hold_no_html() -> None:
     table = hostile_result().tables[0]
-    text = markdown(table, provenance())
+    text = markdown(table, provenance().origin)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == len(table.rows) + 2
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(table.columns) + 1}
@@ -87,8 +91,8 @@ def test_markdown_rows_keep_their_columns_and_hold_no_html() -> None:
 
 
 def test_latex_prints_notes_below_the_table() -> None:
-    table = Table("t", "Title", [ResultColumn("a")], [["x"]], ["Settings: window 64; 5% of paths"])
-    lines = latex(table, provenance()).splitlines()
+    table = Table("t", "Title", [Column("a")], [["x"]], ["Settings: window 64; 5% of paths"])
+    lines = latex(table, provenance().origin).splitlines()
     assert lines[-2:] == [r"  \par\smallskip{\footnotesize Settings: window 64; 5\% of paths}", r"\end{table}"]
 
 
@@ -103,12 +107,12 @@ def test_latex_prints_notes_below_the_table() -> None:
     ],
 )
 def test_an_interval_without_width_is_not_printed_as_one(cell: Measure, kind: Any, text: str) -> None:
-    assert printed(cell, ResultColumn("a", kind)) == text
+    assert printed(cell, Column("a", kind)) == text
 
 
 def test_latex_balances_and_escapes() -> None:
     table = hostile_result().tables[0]
-    text = latex(table, provenance("sureenough\n\\input{evil}"))
+    text = latex(table, provenance("sureenough\n\\input{evil}").origin)
     assert text.splitlines()[0] == r"% sureenough \input{evil} (sureenough 0.1.0, python 3.11)"
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     assert r"\input" not in body
@@ -182,9 +186,9 @@ def test_names_of_files_stay_names(name: str) -> None:
 
 
 def test_an_empty_table_is_still_a_table() -> None:
-    table = Table("t", "nothing", [ResultColumn("a")], [])
-    assert comma_separated(table, provenance()).splitlines() == ["a,made by"]
-    assert r"\bottomrule" in latex(table, provenance())
+    table = Table("t", "nothing", [Column("a")], [])
+    assert comma_separated(table, provenance().origin).splitlines() == ["a,made by"]
+    assert r"\bottomrule" in latex(table, provenance().origin)
 
 
 def test_without_matplotlib_the_page_has_its_tables_and_says_what_figures_need(
@@ -202,7 +206,7 @@ def test_without_matplotlib_the_page_has_its_tables_and_says_what_figures_need(
 
 
 def test_columns_that_are_the_same_in_all_rows_move_to_the_caption() -> None:
-    columns = [ResultColumn("model"), ResultColumn("strategy"), ResultColumn("questions", "count")]
+    columns = [Column("model"), Column("strategy"), Column("questions", "count")]
     table = Table("t", "T", columns, [["m", "sc", 50], ["m", "ac", 50]])
     short, caption = without_constants(table)
     assert [column.title for column in short.columns] == ["strategy"]
@@ -241,7 +245,7 @@ def test_any_values_can_be_drawn(values: list[float | None], scale: Literal["lin
         x = [str(i) for i in range(len(values))] if kind in ("bar", "intervals") else list(range(1, len(values) + 1))
         axis = Axis("y", scale)
         figure = Figure("f", "F", kind, Axis("x"), axis, [Series("s", [*x], values, values, values)], limits=[0.0])
-        svg = embedded(draw(figure, provenance()), "F")
+        svg = embedded(draw(figure, provenance().origin), "F")
         assert not re.search(r"nan|inf", svg)
         ET.fromstring(svg)
 
@@ -249,7 +253,7 @@ def test_any_values_can_be_drawn(values: list[float | None], scale: Literal["lin
 def test_a_figure_in_the_page_takes_the_colours_of_the_page() -> None:
     """So that it is readable on light and on dark, and names nothing that its policy or its ids would not allow."""
     for figure in hostile_result().figures:
-        svg = embedded(draw(figure, provenance()), figure.title)
+        svg = embedded(draw(figure, provenance().origin), figure.title)
         assert "currentColor" in svg
         assert not re.search(r"#000000|#fff|style|http|metadata| id=\"(?!\w*[0-9a-f]{8})", svg)
 
@@ -258,4 +262,4 @@ def test_a_figure_of_many_strategies_has_room_for_its_legend() -> None:
     """Matplotlib warns if there is none, and warnings are errors here."""
     series = [Series(f"strategy {i}", [1.0, 2.0], [0.5, 0.1 + i / 100]) for i in range(60)]
     figure = Figure("f", "F", "line", Axis("x"), Axis("y"), series)
-    assert draw(figure, provenance()).count("strategy 59") == 1
+    assert draw(figure, provenance().origin).count("strategy 59") == 1

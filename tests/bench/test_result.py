@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.bench.result import Axis, ExperimentResult, Figure, Measure, ResultColumn, Series, Table, read
+from sureenough.bench.result import Axis, ExperimentResult, Figure, Series, read
+from sureenough.bench.tables import Column, Measure, Table
 from sureenough.errors import UsageError
 from tests.bench.making import hostile_result, provenance
 
@@ -21,7 +22,7 @@ def test_a_round_trip_changes_nothing(tmp_path: Path) -> None:
 
 def test_what_is_no_number_is_null() -> None:
     nan, inf = float("nan"), float("inf")
-    table = Table("t", "t", [ResultColumn("a", "number")], [[nan], [Measure(1.0, -inf, nan)]])
+    table = Table("t", "t", [Column("a", "number")], [[nan], [Measure(1.0, -inf, nan)]])
     figure = Figure("f", "f", "line", Axis("x"), Axis("y"), [Series("s", [1.0], [nan])])
     told = json.loads(ExperimentResult("x", "x", [table], [figure], [], provenance()).to_json())
     assert told["tables"][0]["rows"] == [[None], [{"value": 1.0, "low": None, "high": None}]]

@@ -11,8 +11,9 @@ import pytest
 
 from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.report import build, saved
-from sureenough.bench.report.text_tables import printed, slug, value_of, without_constants
+from sureenough.bench.report.page import slug
 from sureenough.bench.result import ExperimentResult
+from sureenough.bench.tables import printed, value_of, without_constants
 from tests.bench.making import HOSTILE, hostile_result, inputs, make_pool
 
 if TYPE_CHECKING:

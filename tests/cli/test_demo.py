@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 import sureenough as se
 from sureenough import reasoner
 from sureenough.bench import Comparison, Row
-from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
+from sureenough.bench.result import ComparedStrategy, Recommendation
 from sureenough.bench.score import Interval
+from sureenough.bench.tables import Measure
 from sureenough.cli import app, demo
 from sureenough.cli.demo import comparison_lines, live_lines
 from sureenough.cli.engine import GREETING

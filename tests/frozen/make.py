@@ -19,7 +19,7 @@ import httpx
 import sureenough as se
 from sureenough.bench.paper import EXPERIMENTS, failure_modes, theorem
 from sureenough.bench.pipeline import Source
-from sureenough.bench.result import Measure
+from sureenough.bench.tables import Measure
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.engines.base import End, as_part
 from sureenough.pools import Pool, write_pool

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Unpack
 
 from sureenough.api import Kind
+from sureenough.bench import recommendation
 from sureenough.bench.judging import Equal, Grader
 from sureenough.bench.pipeline import DEFAULT_REPEATS, OpenPool, Progress, ReplaySettings, Source
-from sureenough.bench.recommendation import recommend
+from sureenough.bench.recommendation import recommend, sentences
 from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
+from sureenough.bench.tables import Column, Field, Table, aligned, comma_separated, field, measure, table
+from sureenough.core.events import Json
 from sureenough.core.options import ReplayKeywords, RunOptions, run_options, takes_run_options
 from sureenough.core.strategy import Strategy
+from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import render, resolve
@@ -42,9 +47,18 @@ class Comparison:
         return len(self.rows)
 
     def __str__(self) -> str:
-        from sureenough.bench.tables import plain_table
+        table = self.table()
+        return "\n".join([table.title, *aligned(table), *table.notes, *self.advice()])
 
-        return plain_table(self)
+    def table(self) -> Table:
+        """What people read: means, with intervals."""
+        made = table("comparison", _headline(self), FIELDS, self.rows, _footnotes(self))
+        made.rows[0][2] = None  # the first strategy has no difference to itself
+        return made
+
+    def advice(self) -> list[str]:
+        """Which strategy to use, after an empty line."""
+        return ["", *sentences(self.recommendation)] if self.recommendation else []
 
 
 @takes_run_options(RunOptions(), live=False)
@@ -118,3 +132,106 @@ def _comparison(results: Sequence[CellResult], options: RunOptions, settings: Re
         notes=tuple(replay_notes(results, settings)),
         recommendation=recommend(results),
     )
+
+
+def _stopped(row: Row) -> str:
+    return ", ".join(f"{reason} {share:.0%}" for reason, share in row.reasons.items())
+
+
+def _pruned(row: Row) -> str | None:
+    return f"{row.tiers['drop']:.1f} + {row.tiers['risk']:.1f}" if row.pruned else None
+
+
+FIELDS: Final[Sequence[Field[Row]]] = (
+    field("strategy", lambda row: row.strategy),
+    field("accuracy %", lambda row: measure(row.accuracy, row.interval), "percent", ""),
+    field("vs first", lambda row: measure(row.difference, row.difference_interval), "points", ""),
+    field("tokens", lambda row: row.tokens, "tokens", ""),
+    field("saving", lambda row: row.saving, "ratio"),
+    field("steps", lambda row: row.steps, "count"),
+    field("width", lambda row: row.width, "number", digits=1),
+    field("pruned drop + risk", _pruned, "number"),
+    field("stopped", _stopped),
+)
+LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "vs first", "saving")
+"""Columns that a narrow terminal leaves out, in this order."""
+
+
+def _headline(result: Comparison) -> str:
+    """What was compared, in one line."""
+    first, options = result.rows[0], result.options
+    width = "one path at a time" if options.parallel == 1 else f"{options.parallel} paths at once"
+    if options.hurry is not None:
+        width += f" at most, planned with hurry {options.hurry:g}"
+    pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
+    if options.max_tokens is not None:
+        width += f", at most {options.max_tokens:,} tokens per question"
+    short = f" ({result.recorded} recorded)" if result.recorded < (options.paths or 0) else ""
+    return (
+        f"{pool}: {first.questions} questions, budget {options.paths} paths{short}, window {options.window}, "
+        f"{width}, {first.repeats} {'order' if first.repeats == 1 else 'orders'}, seed {options.seed}"
+    )
+
+
+def _footnotes(result: Comparison) -> Iterator[str]:
+    """What a reader of the table should know."""
+    yield "tokens, steps, width and pruned are means per question; saving is relative to plain voting on the same paths"
+    if result.recommendation is not None:
+        yield "intervals resample questions: too narrow if few changed; the recommendation has a more cautious one"
+    for weight in ("raw", "mean", "unit"):
+        names = [row.strategy for row in result.rows if row.weight == weight]
+        if names:
+            yield f"votes weigh C_path ({weight}): {', '.join(names)}"
+    cut = [row.strategy for row in result.rows if row.reasons.get("max_tokens")]
+    if cut and result.options.parallel > 1:
+        yield f"the cap on tokens cut runs of {', '.join(cut)}; with many paths at once, few may have ended by then"
+    yield from result.notes
+    for row in result.rows:
+        yield from (f"{row.strategy}: {note}" for note in row.notes)
+
+
+def to_csv(results: Sequence[Comparison]) -> str:
+    """One line per pool and strategy, plain numbers."""
+    lines = [_flat(result, row) for result in results for row in result.rows]
+    rows = [list(line.values()) for line in lines]
+    return comma_separated(Table("comparison", "", [*map(Column, lines[0])], rows)).rstrip("\n")
+
+
+def _flat(result: Comparison, row: Row) -> Json:
+    flat: Json = {"pool": result.pool, **_made_with(result)}
+    for name, value in row.to_json().items():
+        if name in ("tiers", "buckets"):
+            flat |= {f"{name}_{key}": item for key, item in value.items()}
+        elif name.endswith("interval"):
+            flat |= {name + "_low": value[0], name + "_high": value[1]}
+        elif name == "learned":
+            flat[name] = json.dumps(value) if value else None
+        elif name not in ("reasons", "notes"):
+            flat[name] = value
+    flat |= {f"ended_{reason}": row.reasons.get(reason, 0.0) for reason in ("settled", "budget", "max_tokens")}
+    return flat | {"notes": "; ".join([*result.notes, *row.notes])}
+
+
+def to_json(results: Sequence[Comparison]) -> Json:
+    """Everything, for programs."""
+    return {
+        "pools": [
+            {
+                "pool": result.pool,
+                "recorded": result.recorded,
+                **_made_with(result),
+                "damaged": result.damaged,
+                "notes": list(result.notes),
+                "rows": [row.to_json() for row in result.rows],
+                "recommendation": recommendation.to_json(result.recommendation) if result.recommendation else None,
+            }
+            for result in results
+        ]
+    }
+
+
+def _made_with(result: Comparison) -> Json:
+    """Every option but those that recorded paths have no use for, and settings that change no number."""
+    options = {name: getattr(result.options, name) for name in RunOptions.fields(live=False)}
+    kept = [name for name in ReplaySettings.fields() if name not in ("jobs", "skip_damaged")]
+    return options | {name: getattr(result.settings, name) for name in kept}

@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from sureenough.bench.replay import CellResult, reference_cell
-from sureenough.bench.result import ComparedStrategy, ExperimentResult, Measure, Recommendation
+from sureenough.bench.result import ComparedStrategy, ExperimentResult, Recommendation
 from sureenough.bench.score import agreement
+from sureenough.bench.tables import Measure
 from sureenough.core.confidence import Floats
 from sureenough.core.events import Json
 

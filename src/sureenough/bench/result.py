@@ -8,61 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from sureenough.bench.tables import Measure, Table, one_line
 from sureenough.errors import UsageError
 from sureenough.pools.durable import write_file
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
-"""How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Refuses unknown fields."""
-
-
-class Measure(_Strict, frozen=True):
-    """A value with its 95% interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-NOTHING_CHANGED: Final = "(no question changed)"
-ALL_ALIKE: Final = "(all alike)"
-"""Printed instead of an interval without width, which would look like certainty."""
-
-Cell = str | int | float | Measure | None
-
-
-class ResultColumn(_Strict, frozen=True):
-    """One column of a table."""
-
-    title: str
-    kind: Kind = "text"
-    unit: str = ""  # shown after the title, such as "per question"
-    digits: int | None = None  # after the decimal point; None leaves it to the kind
-    paper: str = ""  # if the numbers are the paper's: which table of it
-
-
-NAMES: Final = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("strategy")]
-"""What the rows of most tables begin with."""
-
-
-class Table(_Strict, frozen=True):
-    """Rows of cells, aligned with the columns."""
-
-    name: str  # for file names: letters, digits and hyphens
-    title: str
-    columns: list[ResultColumn]
-    rows: list[list[Cell]]
-    notes: list[str] = []
-    live: bool = False  # measured on a live engine; replayed and live numbers never share a table
 
 
 class Series(_Strict, frozen=True):
@@ -159,6 +118,16 @@ class Provenance(_Strict, frozen=True):
     seconds: float
     date: str  # ISO 8601, UTC
 
+    @property
+    def made_with(self) -> str:
+        """The versions, in one line."""
+        return ", ".join(f"{name} {version}" for name, version in self.versions.items())
+
+    @property
+    def origin(self) -> str:
+        """The command and the versions, in one line."""
+        return one_line(f"{self.command} ({self.made_with})")
+
 
 class ComparedStrategy(_Strict, frozen=True):
     """A strategy in comparison with the reference, on the same questions."""
@@ -222,11 +191,6 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def number(value: float) -> float | None:
-    """None for NaN."""
-    return None if math.isnan(value) else value
 
 
 def finite(value: Any) -> Any:

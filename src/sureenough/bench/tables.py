@@ -1,217 +1,330 @@
-"""A comparison as a table: for people on a terminal, for pipes, for spreadsheets and for programs."""
+"""The one kind of table: columns with a unit and a format, rows of cells, and a form for every reader.
+
+As text and Markdown, for LaTeX, spreadsheets, terminals and web pages. Each form has one escape: text from models and
+datasets stays text. As JSON a table is part of a result.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
-from math import isnan
-from typing import Final, Literal, NamedTuple
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+import msgspec
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from sureenough.bench.comparison import Comparison
-from sureenough.bench.pipeline import ReplaySettings
-from sureenough.bench.recommendation import sentences, to_json
-from sureenough.bench.report.text_tables import aligned
-from sureenough.bench.result import ALL_ALIKE, NOTHING_CHANGED
-from sureenough.bench.score import Interval, Row
-from sureenough.core.events import Json
-from sureenough.core.options import RunOptions
-from sureenough.data import BUILTIN_POOL
+T = TypeVar("T")
+R_contra = TypeVar("R_contra", contravariant=True)
+W = TypeVar("W")
+Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
+"""How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
 
 
-class TableColumn(NamedTuple):
-    """A column of the printed table."""
+class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value with its 95% interval."""
 
-    head: str
-    cell: Callable[[Row], str]
-
-
-def _percent(value: float) -> str:
-    return "-" if isnan(value) else f"{100 * value:.1f}"
+    value: float | None
+    low: float | None
+    high: float | None
 
 
-def _bounds(interval: Interval, sign: str = "") -> str:
-    return "" if isnan(interval.low) else f" [{100 * interval.low:{sign}.1f}, {100 * interval.high:{sign}.1f}]"
+Cell = str | int | float | Measure | None
 
 
-def _accuracy(row: Row) -> str:
-    alike = row.interval.low == row.interval.high
-    return f"{_percent(row.accuracy)} {ALL_ALIKE}" if alike else _percent(row.accuracy) + _bounds(row.interval)
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One column of a table."""
+
+    title: str
+    kind: Kind = "text"
+    unit: str = ""  # shown after the title, such as "per question"
+    digits: int | None = None  # after the decimal point; None leaves it to the kind
+    paper: str = ""  # if the numbers are the paper's: which table of it
 
 
-def _difference(row: Row) -> str:
-    if isnan(row.difference):
-        return "-"
-    difference = round(100 * row.difference, 1) + 0.0  # never -0.0
-    if row.difference_interval == (0.0, 0.0):
-        return f"{difference:+.1f} {NOTHING_CHANGED}"
-    return f"{difference:+.1f}{_bounds(row.difference_interval, '+')}"
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows of cells, aligned with the columns."""
+
+    name: str  # for file names: letters, digits and hyphens
+    title: str
+    columns: list[Column]
+    rows: list[list[Cell]]
+    notes: list[str] = []
+    live: bool = False  # measured on a live engine; replayed and live numbers never share a table
 
 
-def _cells(columns: Sequence[TableColumn], rows: Sequence[Row]) -> list[list[str]]:
-    """The table's text; the first strategy has no difference to itself."""
-    return [["-" if c.cell is _difference and row is rows[0] else c.cell(row) for c in columns] for row in rows]
+class Field(NamedTuple, Generic[R_contra]):
+    """What a record has that a column shows, and that a figure draws."""
+
+    column: Column
+    value: Callable[[R_contra], Cell]
+
+    def of(self, part: Callable[[W], R_contra]) -> Field[W]:
+        """The same field of a part of a record."""
+        return Field(self.column, lambda whole: self.value(part(whole)))
+
+    def number(self, record: R_contra) -> float | None:
+        """The bare value, for arithmetic and axes."""
+        value = value_of(self.value(record))
+        return None if isinstance(value, str) else known(value)
 
 
-def _stopped(row: Row) -> str:
-    return ", ".join(f"{reason} {share:.0%}" for reason, share in row.reasons.items())
+UNITS: Final = {"percent": "%", "points": "points", "tokens": "per question", "tokens7": "10^7", "seconds": "s"}
 
 
-def _pruned(row: Row) -> str:
-    return f"{row.tiers['drop']:.1f} + {row.tiers['risk']:.1f}" if row.pruned else "-"
+def columns(kind: Kind, *titles: str, unit: str | None = None, digits: int | None = None) -> list[Column]:
+    """Columns of one kind, in its usual unit."""
+    return [Column(title, kind, UNITS.get(kind, "") if unit is None else unit, digits) for title in titles]
 
 
-COLUMNS: Final = (
-    TableColumn("strategy", lambda row: row.strategy),
-    TableColumn("accuracy %", _accuracy),
-    TableColumn("vs first", _difference),
-    TableColumn("tokens", lambda row: f"{row.tokens:,.0f}"),
-    TableColumn("saving", lambda row: "-" if isnan(row.saving) else f"{row.saving:.1f}x"),
-    TableColumn("steps", lambda row: f"{row.steps:,.0f}"),
-    TableColumn("width", lambda row: f"{row.width:.1f}"),
-    TableColumn("pruned drop + risk", _pruned),
-    TableColumn("stopped", _stopped),
-)
+def field(
+    title: str,
+    value: Callable[[T], Cell],
+    kind: Kind = "text",
+    unit: str | None = None,
+    digits: int | None = None,
+) -> Field[T]:
+    """A column in the usual unit of its kind, with its cell of a record."""
+    (shown,) = columns(kind, title, unit=unit, digits=digits)
+    return Field(shown, value)
 
 
-def headline(result: Comparison) -> str:
-    """What was compared, in one line."""
-    first, options = result.rows[0], result.options
-    width = "one path at a time" if options.parallel == 1 else f"{options.parallel} paths at once"
-    if options.hurry is not None:
-        width += f" at most, planned with hurry {options.hurry:g}"
-    pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
-    if options.max_tokens is not None:
-        width += f", at most {options.max_tokens:,} tokens per question"
-    short = f" ({result.recorded} recorded)" if result.recorded < (options.paths or 0) else ""
-    return (
-        f"{pool}: {first.questions} questions, budget {options.paths} paths{short}, window {options.window}, "
-        f"{width}, {first.repeats} {'order' if first.repeats == 1 else 'orders'}, seed {options.seed}"
-    )
+def table(
+    name: str,
+    title: str,
+    fields: Sequence[Field[T]],
+    records: Iterable[T],
+    notes: Iterable[str] = (),
+    *,
+    live: bool = False,
+) -> Table:
+    """One row per record; what is not a number is missing."""
+    rows = [[known(one.value(record)) for one in fields] for record in records]
+    return Table(name, title, [one.column for one in fields], rows, [*notes], live)
 
 
-def footnotes(result: Comparison) -> list[str]:
-    """What a reader of the table should know."""
+def known(cell: T) -> T | None:
+    """None for NaN."""
+    return None if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def measure(value: float, interval: tuple[float, float]) -> Measure:
+    low, high = interval
+    return Measure(known(value), known(low), known(high))
+
+
+def value_of(cell: Cell) -> str | int | float | None:
+    """The bare value, for programs."""
+    return cell.value if isinstance(cell, Measure) else cell
+
+
+# -- how cells and headings read
+
+MISSING: Final = "–"
+NOTHING_CHANGED: Final = "(no question changed)"
+ALL_ALIKE: Final = "(all alike)"
+"""Printed instead of an interval without width, which would look like certainty."""
+
+_FORMATS: Final[dict[str, tuple[str, int, int]]] = {
+    "text": ("{:.{}g}", 6, 1), "count": ("{:,.{}f}", 0, 1), "number": ("{:,.{}f}", 2, 1),
+    "percent": ("{:.{}f}", 1, 100), "points": ("{:+.{}f}", 1, 100), "tokens": ("{:,.{}f}", 0, 1),
+    "ratio": ("{:.{}f}x", 1, 1), "seconds": ("{:,.{}f}", 2, 1), "scientific": ("{:.{}e}", 2, 1),
+}  # fmt: skip
+"""A pattern, the digits after the decimal point, and what the value is multiplied by."""
+
+
+def printed(cell: Cell, column: Column) -> str:
+    """The value with its interval in brackets."""
+    bounds = interval(cell, column) if isinstance(cell, Measure) else ""
+    return value_text(cell, column) + (f" {bounds}" if bounds else "")
+
+
+def value_text(cell: Cell, column: Column) -> str:
+    value = value_of(cell)
+    if value is None or isinstance(value, str):
+        return MISSING if value is None else value
+    if column.kind == "tokens7":
+        sevens = value / 1e7
+        return f"{sevens:.1f}" if abs(sevens) >= 10 else f"{sevens:.3g}"  # the paper's one decimal could show nothing
+    pattern, digits, scale = _FORMATS[column.kind]
+    text = pattern.format(scale * value, digits if column.digits is None else column.digits)
+    return text.replace("-", "+") if column.kind == "points" and float(text) == 0 else text
+
+
+def interval(cell: Measure, column: Column) -> str:
+    """[low, high], if both are known; in words if it has no width, which says little about other questions."""
+    if cell.value is None or cell.low is None or cell.high is None:
+        return ""
+    if cell.low == cell.high:
+        return NOTHING_CHANGED if column.kind == "points" and cell.value == 0.0 else ALL_ALIKE
+    return f"[{value_text(cell.low, column)}, {value_text(cell.high, column)}]"
+
+
+def heading(column: Column) -> str:
+    """Title, unit, and the table of the paper if the numbers are its own."""
+    head = f"{column.title}, {column.unit}" if column.unit else column.title
+    return f"{head} (paper, {column.paper})" if column.paper else head
+
+
+def without_constants(table: Table) -> tuple[Table, str]:
+    """The table less the columns that are the same in every row, and their values."""
+    by_column = list(enumerate(zip(*table.rows, strict=True))) if len(table.rows) > 1 else []
+    constant = [i for i, cells in by_column if not isinstance(cells[0], Measure) and len(set(cells)) == 1]
+    if not constant or len(constant) == len(table.columns):
+        return table, ""
+    shown = [i for i in range(len(table.columns)) if i not in constant]
+    values = [f"{heading(table.columns[i])}: {printed(table.rows[0][i], table.columns[i])}" for i in constant]
+    rows = [[row[i] for i in shown] for row in table.rows]
+    columns = [table.columns[i] for i in shown]
+    return msgspec.structs.replace(table, columns=columns, rows=rows), f"In all rows: {'; '.join(values)}"
+
+
+# -- the forms
+
+
+def one_line(text: str) -> str:
+    """Without line ends and control characters."""
+    return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029\ufffe\uffff]+", " ", text).strip()
+
+
+def _texts(table: Table, escaped: Callable[[str], str] = str) -> list[list[str]]:
+    """The headings, then the cells of every row."""
+    body = [[printed(*cell) for cell in zip(row, table.columns, strict=True)] for row in table.rows]
+    return [[escaped(text) for text in row] for row in ([heading(one) for one in table.columns], *body)]
+
+
+def aligned(table: Table) -> list[str]:
+    """For a pipe: columns two spaces apart, without lines."""
+    rows = _texts(table)
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def for_terminal(table: Table, width: int, least_needed: Sequence[str]) -> tuple[RichTable, list[str]]:
+    """A table that fits, and the titles of the columns that had to go, the least needed first; no text is cut."""
+    columns = list(zip(table.columns, *_texts(table), strict=True))
+    for title in least_needed:
+        if sum(max(map(len, texts)) for _, *texts in columns) + 3 * len(columns) + 1 > width:
+            columns = [one for one in columns if one[0].title != title]
+    left_out = [one.title for one in table.columns if one not in [shown for shown, *_ in columns]]
+    rich = RichTable(title=Text(table.title, "bold"), title_justify="left", title_style="", header_style="bold")
+    for of, head, *_ in columns:
+        rich.add_column(Text(head), justify="left" if of.kind == "text" else "right", no_wrap=True)
+    for cells in list(zip(*columns, strict=True))[2:]:
+        rich.add_row(*map(Text, cells))
+    return rich, left_out
+
+
+def _escape_markdown(text: str) -> str:
+    """Text without anything that Markdown, or HTML in it, would act on."""
+    safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", safe)
+
+
+def markdown(table: Table, origin: str) -> str:
+    """For a README: a pipe table, its notes and its origin."""
+    head, *body = _texts(table, _escape_markdown)
+    rule = ["---" if one.kind == "text" else "---:" for one in table.columns]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *body)]
+    notes = [f"- {_escape_markdown(note)}" for note in table.notes]
+    live = ["", "Measured live."] if table.live else []
+    made_by = f"Made by `{origin.replace('`', chr(39))}`."
+    return "\n".join([f"**{_escape_markdown(table.title)}**", "", *lines, *live, "", *notes, "", made_by, ""])
+
+
+_TEX: Final = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}",
+    "–": "--", "−": "$-$", "×": r"$\times$", "µ": r"\textmu{}",
+}  # fmt: skip
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(_TEX.get(character, character) for character in one_line(text))
+
+
+def latex(table: Table, origin: str) -> str:
+    """For a paper: booktabs, its notes in small print below the table, its origin as a comment."""
+    sides = "".join("l" if one.kind == "text" else "r" for one in table.columns)
+    head, *body = (f"    {' & '.join(cells)} \\\\" for cells in _texts(table, _escape_latex))
     lines = [
-        "tokens, steps, width and pruned are means per question; saving is relative to plain voting on the same paths"
+        f"% {origin}",
+        r"\begin{table}",
+        r"  \centering",
+        f"  \\caption{{{_escape_latex(table.title)}{' (measured live)' if table.live else ''}}}",
+        f"  \\begin{{tabular}}{{@{{}}{sides}@{{}}}}",
+        r"    \toprule",
+        head,
+        r"    \midrule",
+        *body,
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *(f"  \\par\\smallskip{{\\footnotesize {_escape_latex(note)}}}" for note in table.notes),
+        r"\end{table}",
     ]
-    if result.recommendation is not None and len(result.rows) > 1:
-        lines.append(
-            "intervals resample questions: too narrow if few changed; the recommendation has a more cautious one"
-        )
-    for weight in ("raw", "mean", "unit"):
-        names = [row.strategy for row in result.rows if row.weight == weight]
-        if names:
-            lines.append(f"votes weigh C_path ({weight}): {', '.join(names)}")
-    cut = [row.strategy for row in result.rows if row.reasons.get("max_tokens")]
-    if cut and result.options.parallel > 1:
-        lines.append(
-            f"the cap on tokens cut runs of {', '.join(cut)}; with many paths at once, few may have ended by then"
-        )
-    lines += result.notes
-    lines += [f"{row.strategy}: {note}" for row in result.rows for note in row.notes]
-    return lines
+    return "\n".join(lines) + "\n"
 
 
-UNPRINTED: Final = ("jobs", "skip_damaged")
-
-LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "vs first", "saving")
-"""Columns that a narrow terminal leaves out, in this order; names and numbers are never cut."""
-
-
-def fitting(result: Comparison, width: int) -> list[TableColumn]:
-    """The columns that fit side by side."""
-    columns = list(COLUMNS)
-
-    def total() -> int:
-        texts = [[column.head for column in columns], *_cells(columns, result.rows)]
-        return sum(max(map(len, column)) for column in zip(*texts, strict=True)) + 3 * len(columns) + 1
-
-    for name in LEAST_NEEDED:
-        if total() > width:
-            columns = [column for column in columns if column.head != name]
-    return columns
+def _escape_csv(text: str) -> str:
+    """A spreadsheet would run a cell that starts like a formula."""
+    clean = one_line(text)
+    return "'" + clean if clean.startswith(("=", "+", "-", "@", "|", "%")) else clean
 
 
-def rich_table(result: Comparison, width: int) -> RenderableType:
-    """For a terminal of this width."""
-    columns = fitting(result, width)
-    table = Table(title=headline(result), title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        side: Literal["left", "right"] = "left" if column.head in ("strategy", "stopped") else "right"
-        table.add_column(column.head, justify=side, no_wrap=True)
-    for cells in _cells(columns, result.rows):
-        table.add_row(*map(Text, cells))
-    left_out = [column.head for column in COLUMNS if column not in columns]
-    lines = footnotes(result)
-    if left_out:
-        lines.append(f"not shown, the terminal is too narrow: {', '.join(left_out)}; --csv or --json has them")
-    return Group(table, *(Text(line, style="dim") for line in lines), *map(Text, advice(result)))
-
-
-def plain_table(result: Comparison) -> str:
-    """For a pipe."""
-    body = aligned([[column.head for column in COLUMNS], *_cells(COLUMNS, result.rows)])
-    return "\n".join([headline(result), *body, *footnotes(result), *advice(result)])
-
-
-def advice(result: Comparison) -> list[str]:
-    """Which strategy to use, after an empty line."""
-    return ["", *sentences(result.recommendation)] if result.recommendation else []
-
-
-def csv_table(results: Sequence[Comparison]) -> str:
-    """One line per pool and strategy, plain numbers."""
+def comma_separated(table: Table, origin: str | None = None) -> str:
+    """For a spreadsheet: plain numbers, intervals in columns of their own, the origin in the last one."""
+    head: list[str] = []
+    body: list[list[Cell]] = [[] for _ in table.rows]
+    for place, one in enumerate(table.columns):
+        cells = [row[place] for row in table.rows]
+        measured = any(isinstance(cell, Measure) for cell in cells)
+        name = heading(msgspec.structs.replace(one, unit=_RAW_UNITS.get(one.kind, one.unit)))
+        head += [name, f"{name} low", f"{name} high"] if measured else [name]
+        for row, cell in zip(body, cells, strict=True):
+            bounds = [cell.low, cell.high] if isinstance(cell, Measure) else [None, None]
+            row += [value_of(cell), *(bounds if measured else [])]
+    lines: list[list[Cell]] = [[*head], *body]
+    if origin is not None:
+        lines = [[*line, last] for line, last in zip(lines, ["made by", *[origin] * len(body)], strict=True)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    flat = [_flat(result, row) for result in results for row in result.rows]
-    writer.writerow(flat[0])
-    writer.writerows(line.values() for line in flat)
-    return out.getvalue().rstrip("\n")
+    writer.writerows([_escape_csv(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
+    return out.getvalue()
 
 
-def json_table(results: Sequence[Comparison]) -> Json:
-    """Everything, for programs."""
-    return {
-        "pools": [
-            {
-                "pool": result.pool,
-                "recorded": result.recorded,
-                **_made_with(result),
-                "damaged": result.damaged,
-                "notes": list(result.notes),
-                "rows": [row.to_json() for row in result.rows],
-                "recommendation": to_json(result.recommendation) if result.recommendation else None,
-            }
-            for result in results
-        ]
-    }
+_RAW_UNITS: Final = {"percent": "share", "points": "share", "tokens7": "tokens"}
+"""Shares are written as shares and tokens as tokens, so the unit of the printed form would mislead."""
 
 
-def _flat(result: Comparison, row: Row) -> Json:
-    flat: Json = {"pool": _no_formula(result.pool), **_made_with(result)}
-    for name, value in row.to_json().items():
-        if isinstance(value, dict):
-            flat |= {f"{name}_{key}": item for key, item in value.items()} if name != "reasons" else {}
-        elif name.endswith("interval"):
-            flat |= {name + "_low": value[0], name + "_high": value[1]}
-        elif name != "notes":
-            flat[name] = value
-    flat |= {f"ended_{reason}": row.reasons.get(reason, 0.0) for reason in ("settled", "budget", "max_tokens")}
-    flat["notes"] = _no_formula("; ".join([*result.notes, *row.notes]))
-    return flat
+def html(table: Table, name: str = "") -> str:
+    """For a page: values for sorting in an attribute, units and intervals in smaller type."""
+    attribute = f' id="{escape(name)}"' if name else ""
+    head = "".join(map(_html_heading, table.columns))
+    rows = "".join(f"<tr>{''.join(map(_html_cell, row, table.columns))}</tr>" for row in table.rows)
+    return f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _made_with(result: Comparison) -> Json:
-    """Every option but those that recorded paths have no use for."""
-    values = {name: getattr(result.options, name) for name in RunOptions.fields(live=False)}
-    return values | {name: getattr(result.settings, name) for name in ReplaySettings.fields() if name not in UNPRINTED}
+def _html_heading(column: Column) -> str:
+    under = " · ".join(filter(None, (column.unit, f"paper, {column.paper}" if column.paper else "")))
+    small = f"<small>{escape(under)}</small>" if under else ""
+    button = f'<button type="button">{escape(column.title)}{small}</button>'
+    return f'<th scope="col" class="{_html_class(column)}">{button}</th>'
 
 
-def _no_formula(text: str) -> str:
-    """A spreadsheet would run a cell that starts like this."""
-    return "'" + text if text.lstrip().startswith(("=", "+", "-", "@")) else text
+def _html_cell(cell: Cell, column: Column) -> str:
+    value = value_of(cell)
+    if isinstance(value, str):
+        return f'<td class="text" title="{escape(value)}">{escape(value)}</td>'
+    bounds = interval(cell, column) if isinstance(cell, Measure) else ""
+    small = f" <small>{escape(bounds)}</small>" if bounds else ""
+    sort_value = "" if value is None else repr(value)
+    return f'<td class="{_html_class(column)}" data-v="{sort_value}">{escape(value_text(cell, column))}{small}</td>'
+
+
+def _html_class(column: Column) -> str:
+    return ("text" if column.kind == "text" else "number") + (" paper" if column.paper else "")

@@ -18,9 +18,9 @@ from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recommendation import advice
 from sureenough.bench.report import build, saved
-from sureenough.bench.report.text_tables import aligned, heading, printed, without_constants
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.run import Model, RunFolder, execute, plan_estimate, prepare
+from sureenough.bench.tables import aligned, without_constants
 from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, print_counts
 from sureenough.cli.options import (
@@ -149,10 +149,7 @@ def tables(result: ExperimentResult, written: Sequence[str] = ()) -> str:
     for full in result.tables:
         table, constants = without_constants(full)
         title = table.title + (" (live)" if table.live and "live" not in table.title else "")
-        columns = table.columns
-        cells = [[printed(cell, column) for cell, column in zip(row, columns, strict=True)] for row in table.rows]
-        body = aligned([[heading(column) for column in columns], *cells])
-        lines += ["", title, *([constants] if constants else []), *body, *table.notes]
+        lines += ["", title, *([constants] if constants else []), *aligned(table), *table.notes]
     last = [*result.notes, *written]
     lines += ["", *last] if last else []
     return "\n".join([*lines, *advice([result])])

@@ -18,8 +18,8 @@ from msgspec.structs import astuple
 from sureenough.answers import same
 from sureenough.api import ask, replay
 from sureenough.bench import Comparison, compare
+from sureenough.bench.comparison import to_json
 from sureenough.bench.result import ComparedStrategy
-from sureenough.bench.tables import advice, json_table
 from sureenough.cli.live_display import display
 from sureenough.cli.options import run_options, with_options
 from sureenough.cli.terminal import echo
@@ -86,13 +86,13 @@ def command(
     if as_json:
         report = {
             "live": None if answer is None else answer.to_json(),
-            "comparison": json_table([result]),
-            "advice": "\n".join(advice(result)[1:]),
+            "comparison": to_json([result]),
+            "advice": "\n".join(result.advice()[1:]),
             "seconds": time.monotonic() - started,
         }
         typer.echo(json.dumps(report, allow_nan=False))
     else:
-        echo("\n".join([*comparison_lines(result), *advice(result)]))
+        echo("\n".join([*comparison_lines(result), *result.advice()]))
 
 
 def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:

@@ -13,12 +13,14 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from sureenough.api import answer_classes
 from sureenough.bench import Comparison, compare
+from sureenough.bench.comparison import LEAST_NEEDED, to_csv, to_json
 from sureenough.bench.judging import judge_of, read_again
 from sureenough.bench.pipeline import DEFAULT_REPEATS, suitable_jobs
-from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
+from sureenough.bench.tables import for_terminal
 from sureenough.cli.config import is_typed
 from sureenough.cli.live_display import NOT_COUNTED
 from sureenough.cli.options import (
@@ -117,9 +119,9 @@ def command(
         if not as_json and not as_csv:
             show(result)
     if as_json:
-        typer.echo(json.dumps(json_table(results), indent=2, allow_nan=False))
+        typer.echo(json.dumps(to_json(results), indent=2, allow_nan=False))
     elif as_csv:
-        typer.echo(csv_table(results))
+        typer.echo(to_csv(results))
 
 
 def _only_one(call: typer.Context, strategies: list[str] | None, pools: list[Path] | None) -> tuple[str, Path | None]:
@@ -136,10 +138,15 @@ def _only_one(call: typer.Context, strategies: list[str] | None, pools: list[Pat
 def show(result: Comparison) -> None:
     """Print a table that suits the output."""
     console = Console()
-    if console.is_terminal:
-        console.print(rich_table(result, console.width))
-    else:
-        echo(plain_table(result))
+    if not console.is_terminal:
+        echo(str(result))
+        return
+    table = result.table()
+    shown, left_out = for_terminal(table, console.width, LEAST_NEEDED)
+    notes = table.notes
+    if left_out:
+        notes.append(f"not shown, the terminal is too narrow: {', '.join(left_out)}; --csv or --json has them")
+    console.print(shown, *(Text(line, style="dim") for line in notes), *map(Text, result.advice()), sep="\n")
 
 
 def explain(

@@ -1,8 +1,8 @@
-"""Single paths: their confidence, and whether they are right; the paper's figure 6, by difficulty."""
+"""Single paths: their confidence, and whether they are right, by difficulty."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -10,89 +10,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.paper.columns import measure, pool_windows, settings_note
-from sureenough.bench.paper.experiment import Experiment, Findings, Inputs, over_pools
-from sureenough.bench.paper.figures import CATEGORIES
+from sureenough.bench.paper.experiment import Experiment, Found, Inputs, over_pools
+from sureenough.bench.paper.shared import CATEGORIES, pool_windows, resampled, settings_note
 from sureenough.bench.pipeline import Source
-from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
-from sureenough.bench.score import intervals
+from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.tables import Cell, Table, columns, known
 from sureenough.core.confidence import Bools, Floats
 from sureenough.pools import Question, scan_together
 
 BINS: Final = 30
+SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
 
 
-def _measure(inputs: Inputs) -> Findings:
+def _measure(inputs: Inputs) -> Iterator[Found]:
     """Confidence of right and wrong paths, measured in three ways, by difficulty."""
     pools = over_pools(inputs, lambda pool: ReadSignals(pool.window))
     rows: list[list[Cell]] = []
-    figures: list[Figure] = []
-    notes: list[str] = []
     for place, one in enumerate(pools, 1):
         source = one.opened.source
-        graded = [question for question in one.values if question.graded and question.right.size]
+        graded = [question for question in one.values if question is not None]
         how, groups = by_difficulty(graded)
         groups = {"all": graded, **groups}
-        notes.append(f"{source.dataset}: difficulty is {how}; window {one.opened.window}")
+        yield one.opened
+        yield f"{source.dataset}: difficulty is {how}; window {one.opened.window}"
         for name, questions in groups.items():
-            rows += [_row(source, name, questions, signal, inputs.options.seed) for signal in SIGNAL_NAMES if questions]
-        figures += _figures(place, source, groups)
+            names = [source.dataset, source.model, name]
+            rows += [[*names, *_row(questions, signal, inputs.options.seed)] for signal in SIGNAL_NAMES if questions]
+        yield from _figures(place, source, groups)
     settings = settings_note(window=pool_windows(one.opened for one in pools), budget="all recorded paths")
-    table = Table("calibration", "Confidence of right and wrong paths", COLUMNS, rows, [*READING, settings])
-    return Findings([table], figures, notes, [one.opened for one in pools])
+    yield Table("calibration", "Confidence of right and wrong paths", COLUMNS, rows, [*READING, settings])
 
 
 COLUMNS: Final = [
-    *map(ResultColumn, ("dataset", "model", "difficulty", "signal")),
-    *(ResultColumn(title, "count") for title in ("questions", "right paths", "wrong paths")),
-    *(ResultColumn(title, "number", digits=3) for title in ("mean, right", "mean, wrong")),
-    *(ResultColumn(title, "number", digits=3) for title in ("area under ROC", "area within questions")),
+    *columns("text", "dataset", "model", "difficulty", "signal"),
+    *columns("count", "questions", "right paths", "wrong paths"),
+    *columns("number", "mean, right", "mean, wrong", "area under ROC", "area within questions", digits=3),
 ]
-READING: Final = [
+READING: Final = (
     "area: the chance that a right path is more confident than a wrong one, 0.5 if confidence says nothing",
     "within questions: the same inside each question that has both, mean with a 95% interval over questions; "
     "this is what a vote can use",
-]
+)
 
 
-def _row(source: Source, name: str, questions: list[PathSignals], signal: str, seed: int) -> list[Cell]:
+def _row(questions: list[PathSignals], signal: str, seed: int) -> list[Cell]:
     right, wrong = _split(questions, signal)
-    inside = [area(getattr(q, signal)[q.right], getattr(q, signal)[~q.right]) for q in questions]
-    known = np.array([value for value in inside if np.isfinite(value)])
-    interval = intervals(known.reshape(-1, 1), seed)[0]
-    return [
-        source.dataset, source.model, name, SIGNAL_NAMES[signal], len(questions), right.size, wrong.size,
-        float(right.mean()) if right.size else None, float(wrong.mean()) if wrong.size else None,
-        number(area(right, wrong)), measure(float(known.mean()) if known.size else float("nan"), interval),
-    ]  # fmt: skip
+    pairs = [_split([one], signal) for one in questions]
+    within = np.array([area(*pair) for pair in pairs if pair[0].size and pair[1].size])
+    return [SIGNAL_NAMES[signal], len(questions), right.size, wrong.size, _mean(right), _mean(wrong),
+            known(area(right, wrong)), resampled(within, seed)]  # fmt: skip
 
 
-def _split(questions: list[PathSignals], signal: str) -> tuple[Floats, Floats]:
-    if not questions:
-        return np.empty(0), np.empty(0)
-    values = np.concatenate([getattr(one, signal) for one in questions])
-    right = np.concatenate([one.right for one in questions])
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def _split(questions: Sequence[PathSignals], signal: str) -> tuple[Floats, Floats]:
+    """The signal of right and of wrong paths."""
+    values = np.concatenate([np.empty(0), *(getattr(one, signal) for one in questions)])
+    right = np.concatenate([np.empty(0, np.bool_), *(one.right for one in questions)])
     return values[right], values[~right]
 
 
-def _figures(place: int, source: Source, groups: dict[str, list[PathSignals]]) -> list[Figure]:
+def _figures(place: int, source: Source, groups: dict[str, list[PathSignals]]) -> Iterator[Figure]:
     title = f"{source.label}: C_path"
-    figures = [_histogram(f"all-{place}", f"{title} of right and wrong paths", groups["all"])]
+    yield _histogram(f"all-{place}", f"{title} of right and wrong paths", groups["all"])
     names = [name for name in groups if name != "all"]
     for name in dict.fromkeys((names[:1] + names[-1:]) if len(names) > 1 else names):
-        slug = name.replace(" ", "-")
-        figures.append(_histogram(f"{slug}-{place}", f"{title}, {name}", groups[name]))
+        yield _histogram(f"{name.replace(' ', '-')}-{place}", f"{title}, {name}", groups[name])
     means = [
-        Series(kind, list(names), [_mean(groups[name], right) for name in names])
-        for kind, right in (("right", True), ("wrong", False))
+        Series(kind, [*names], [_mean(_split(groups[name], "lowest")[side]) for name in names])
+        for side, kind in enumerate(("right", "wrong"))
     ]
-    figures.append(Figure(f"levels-{place}", f"{title} by difficulty", "bar", CATEGORIES, Axis("mean C_path"), means))
-    return figures
-
-
-def _mean(questions: list[PathSignals], right: bool) -> float | None:
-    values = _split(questions, "lowest")[0 if right else 1]
-    return float(values.mean()) if values.size else None
+    yield Figure(f"levels-{place}", f"{title} by difficulty", "bar", CATEGORIES, Axis("mean C_path"), means)
 
 
 def _histogram(name: str, title: str, questions: list[PathSignals]) -> Figure:
@@ -116,9 +106,6 @@ EXPERIMENT: Final = Experiment(
 )
 
 
-SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
-
-
 class PathSignals(NamedTuple):
     """The answered paths of one question."""
 
@@ -127,13 +114,11 @@ class PathSignals(NamedTuple):
     lowest: Floats  # C_path
     tail: Floats
     mean: Floats
-    unanswered: int  # paths without an answer
-    graded: bool
 
     @property
     def share(self) -> float:
         """The share of answered paths that are right."""
-        return float(self.right.mean()) if self.right.size else float("nan")
+        return float(self.right.mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +127,19 @@ class ReadSignals:
 
     window: int
 
-    def __call__(self, question: Question, judged: JudgedAnswers) -> PathSignals:
+    def __call__(self, question: Question, judged: JudgedAnswers) -> PathSignals | None:
+        """None if the question has no gold answer or no answered path."""
         scan_together(question.paths, self.window)
         answered = [path for path in question.paths if path.answer is not None and path.tokens]
+        if judged.right is None or not answered:
+            return None
         windows = [path.windows(self.window) for path in answered]
-        right = judged.right or {}
         return PathSignals(
             question.level,
-            np.array([right.get(path.answer or "", False) for path in answered], dtype=np.bool_),
+            np.array([judged.right.get(path.answer or "", False) for path in answered], dtype=np.bool_),
             np.array([one.lowest for one in windows]),
             np.array([one.tail for one in windows]),
             np.array([float(np.mean(path.conf)) for path in answered]),
-            len(question.paths) - len(answered),
-            judged.right is not None,
         )
 
 

@@ -1,6 +1,6 @@
 """An experiment: a name, what it measures, and which inputs it reads. Running one adds the provenance.
 
-Experiments that replay cells declare cells, tables and figures; `replay_experiment` does the rest.
+To measure is to yield what was found, in any order: tables, figures, notes, and the pools that they are from.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
@@ -29,19 +29,9 @@ from sureenough.bench.pipeline import (
     changed_settings,
     map_questions,
 )
-from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, reference_cell, replay_cells, replay_notes
-from sureenough.bench.result import (
-    ExperimentResult,
-    Figure,
-    PoolQuestions,
-    PoolUsed,
-    Provenance,
-    Recommendation,
-    StrategyOnQuestion,
-    Table,
-    number,
-)
-from sureenough.bench.score import agreement
+from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
+from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, PoolUsed, Provenance, Recommendation
+from sureenough.bench.tables import Table
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 from sureenough.pools import Question
@@ -73,16 +63,8 @@ class Inputs:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What an experiment measured."""
-
-    tables: Sequence[Table] = ()
-    figures: Sequence[Figure] = ()
-    notes: Sequence[str] = ()
-    pools: Sequence[OpenPool] = ()
-    recommendations: Sequence[Recommendation] = ()
-    questions: Sequence[PoolQuestions] = ()
+Found = Table | Figure | str | OpenPool | Recommendation | PoolQuestions
+"""A text is a note, and a pool one that was read."""
 
 
 READS: Final = {
@@ -99,7 +81,7 @@ class Experiment:
     name: str
     about: str  # one line
     title: str
-    measure: Callable[[Inputs], Findings]
+    measure: Callable[[Inputs], Iterator[Found]]
     live: Live = "no"
     reads: tuple[str, ...] = ()  # of READS
     compared: tuple[str, ...] = COMPARED  # what runs live by default
@@ -116,7 +98,11 @@ class Experiment:
         self.check(strategies=inputs.strategies, sweep=inputs.sweep)
         for name in inputs.strategies or ():
             resolve(name)
-        findings = self.measure(inputs)
+        found = list(self.measure(inputs))
+
+        def every(kind: type[T]) -> list[T]:
+            return [one for one in found if isinstance(one, kind)]
+
         provenance = Provenance(
             command=inputs.command or _command(self.name, inputs),
             versions={
@@ -125,23 +111,21 @@ class Experiment:
                 "numpy": np.__version__,
                 "scipy": scipy.__version__,
             },
-            pools=[_pool_used(opened) for opened in findings.pools],
+            pools=[_pool_used(opened) for opened in every(OpenPool)],
             settings=inputs.chosen(),
             seconds=round(time.monotonic() - started, 3),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        notes = list(dict.fromkeys(findings.notes))
         return ExperimentResult(
-            self.name, self.title, list(findings.tables), list(findings.figures), notes, provenance,
-            recommendations=list(findings.recommendations), questions=list(findings.questions),
+            self.name, self.title, every(Table), every(Figure), list(dict.fromkeys(every(str))), provenance,
+            recommendations=every(Recommendation), questions=every(PoolQuestions),
         )  # fmt: skip
 
 
 def _pool_used(opened: OpenPool) -> PoolUsed:
     source, pool = opened.source, opened.pool
-    return PoolUsed(
-        source.dataset, source.model, pool.file.name, opened.judge.sha256, len(opened.judge.judged), pool.rows
-    )
+    judge = opened.judge
+    return PoolUsed(source.dataset, source.model, pool.file.name, judge.sha256, len(judge.judged), pool.rows)
 
 
 def _command(name: str, inputs: Inputs) -> str:
@@ -175,14 +159,11 @@ def whole_numbers(noun: str, values: Sequence[float]) -> list[int]:
 
 
 PAPER_BUDGET: Final = 512
-MOST_QUESTIONS: Final = 100
-"""Single questions that a result keeps per pool."""
 
 Results = Sequence[list[CellResult]]
 """The cells of every source."""
 CellsOf = Callable[[Inputs, OpenPool], list[ReplayCell]]
-TableOf = Callable[[Results], Table]
-FigureOf = Callable[[Results], Figure]
+PartOf = Callable[[Results], Table | Figure]
 
 
 def cell_options(inputs: Inputs, window: int, **changes: Any) -> RunOptions:
@@ -211,54 +192,25 @@ def replay_inputs(inputs: Inputs, cells_of: CellsOf) -> Results:
     )  # fmt: skip
 
 
-def replay_findings(inputs: Inputs, results: Results, tables: Sequence[Table], figures: Sequence[Figure]) -> Findings:
-    """Tables and figures with the notes and pools of their replay."""
-    notes = [f"{one[0].source.dataset}: {note}" for one in results for note in replay_notes(one, inputs.settings)]
-    return Findings(tables, figures, notes, [one[0].opened for one in results])
-
-
-def questions_of(lines: Sequence[CellResult]) -> PoolQuestions:
-    """Single questions, those on which the strategies differ most first."""
-    reference = lines[reference_cell([line.cell for line in lines])].runs
-    agreed = [agreement(line.runs, reference) for line in lines]
-    done = [
-        [
-            StrategyOnQuestion(number(line.runs.right[k]), float(share[k]), line.runs.tokens[k])
-            for line, share in zip(lines, agreed, strict=True)
-        ]
-        for k in range(len(lines[0].questions))
-    ]
-
-    def spread(k: int) -> float:
-        values = [one.agreed if one.right is None else one.right for one in done[k]]
-        return min(values) - max(values)
-
-    kept = sorted(range(len(done)), key=spread)[:MOST_QUESTIONS]
-    source, names = lines[0].source, [line.runs.strategy for line in lines]
-    questions = [(lines[0].questions[k], done[k]) for k in kept]
-    return PoolQuestions(source.dataset, source.model, source.pool.name, names, len(done), questions)
+def notes_and_pools(inputs: Inputs, results: Results) -> Iterator[str | OpenPool]:
+    """What a reader of the tables of a replay should know."""
+    for lines in results:
+        yield lines[0].opened
+        yield from (f"{lines[0].source.dataset}: {note}" for note in replay_notes(lines, inputs.settings))
 
 
 def replay_experiment(
-    cells_of: CellsOf,
-    tables: Sequence[TableOf],
-    figures: Sequence[FigureOf] = (),
-    *,
-    by_source: Sequence[Callable[[int, list[CellResult]], Figure]] = (),
-    row_notes: bool = False,
-) -> Callable[[Inputs], Findings]:
-    """How to measure an experiment that is nothing but cells.
+    cells_of: CellsOf, *parts: PartOf, row_notes: bool = False
+) -> Callable[[Inputs], Iterator[Found]]:
+    """How to measure an experiment that is nothing but cells, and tables and figures of them."""
 
-    `by_source` are figures of each source, which receive its number and its cells; `row_notes` adds the notes of runs.
-    """
-
-    def measure(inputs: Inputs) -> Findings:
+    def measure(inputs: Inputs) -> Iterator[Found]:
         results = replay_inputs(inputs, cells_of)
-        drawn = [figure(results) for figure in figures]
-        drawn += [figure(number, lines) for number, lines in enumerate(results, 1) for figure in by_source]
-        findings = replay_findings(inputs, results, [table(results) for table in tables], drawn)
-        rows = [(line.source.dataset, note) for one in results for line in one for note in line.row.notes]
-        more = [f"{dataset}: {note}" for dataset, note in rows] if row_notes else []
-        return replace(findings, notes=[*findings.notes, *more])
+        yield from (part(results) for part in parts)
+        yield from notes_and_pools(inputs, results)
+        if row_notes:
+            yield from (
+                f"{line.source.dataset}: {note}" for lines in results for line in lines for note in line.row.notes
+            )
 
     return measure

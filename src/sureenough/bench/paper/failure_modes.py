@@ -5,7 +5,7 @@ right paths it prunes on real pools.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, NamedTuple
@@ -13,13 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.paper.columns import VARIED, measure, pool_windows, settings_note
-from sureenough.bench.paper.experiment import Experiment, Findings, Inputs, over_pools
-from sureenough.bench.paper.figures import CATEGORIES
-from sureenough.bench.pipeline import PoolResults
+from sureenough.bench.paper.experiment import Experiment, Found, Inputs, over_pools
+from sureenough.bench.paper.shared import CATEGORIES, VARIED, pool_windows, resampled, settings_note
 from sureenough.bench.replay import in_order
-from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
-from sureenough.bench.score import intervals
+from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.tables import Cell, Table, columns
 from sureenough.core.confidence import Floats
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Tier, no_gate
@@ -89,40 +87,34 @@ class Scheme(NamedTuple):
     """A way to vote: which of DDC's parts are in it."""
 
     label: str
-    pruned: str
-    stop: str
-    weights: str
+    parts: tuple[str, str, str]  # whether it prunes, whether it stops early, and how votes weigh
     strategy: Strategy
     budget: int = BUDGET
 
 
 def schemes() -> list[Scheme]:
     """From 16 counted votes to the whole of DDC, one part at a time."""
-    ddc = resolve("ddc")
+    ddc, sc = resolve("ddc"), resolve("sc")
     free = replace(ddc, calibrate=no_gate, stop=never)
     unstopped = replace(ddc, stop=never)
+    count, raw = "1 per path", "C_path raw"
     return [
-        Scheme("16 votes", "no", "no", "1 per path", resolve("sc"), ddc.warmup),
-        Scheme("16 votes, weighted", "no", "no", "C_path raw", free, ddc.warmup),
-        Scheme("sc", "no", "no", "1 per path", resolve("sc")),
-        Scheme("weighted", "no", "no", "C_path raw", free),
-        Scheme("pruned", "yes", "no", "1 per path", replace(unstopped, weigh=by_count)),
-        Scheme("ddc-no-width", "yes", "no", "C_path raw", unstopped),
-        Scheme("ddc-no-depth", "no", "yes", "C_path raw", resolve("ddc-no-depth")),
-        Scheme("ddc", "yes", "yes", "C_path raw", ddc),
-        Scheme("ddc:weight=mean", "yes", "yes", "C_path mean", resolve("ddc:weight=mean")),
+        Scheme("16 votes", ("no", "no", count), sc, ddc.warmup),
+        Scheme("16 votes, weighted", ("no", "no", raw), free, ddc.warmup),
+        Scheme("sc", ("no", "no", count), sc),
+        Scheme("weighted", ("no", "no", raw), free),
+        Scheme("pruned", ("yes", "no", count), replace(unstopped, weigh=by_count)),
+        Scheme("ddc-no-width", ("yes", "no", raw), unstopped),
+        Scheme("ddc-no-depth", ("no", "yes", raw), resolve("ddc-no-depth")),
+        Scheme("ddc", ("yes", "yes", raw), ddc),
+        Scheme("ddc:weight=mean", ("yes", "yes", "C_path mean"), resolve("ddc:weight=mean")),
     ]
 
 
 IN_VOTES: Final = ("sc", "ddc", "ddc-no-depth")
 
 
-def share(values: Floats, seed: int) -> Measure:
-    """The mean of values by gate or question, with its 95% interval."""
-    return measure(float(values.mean()), intervals(values.reshape(-1, 1), seed)[0])
-
-
-def fates(window: int, seed: int) -> tuple[Table, Figure]:
+def fates(window: int, seed: int) -> Iterator[Table | Figure]:
     """What a gate that was calibrated on sound paths does to paths of each kind."""
     shares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     for trial in range(GATES):
@@ -141,39 +133,28 @@ def fates(window: int, seed: int) -> tuple[Table, Figure]:
             by_trend = sum(trend.first_closed(one) is not None for one in windows)
             counts = [*(tiers.count(tier) for tier in (Tier.DROP, Tier.RISK, None)), by_trend, sum(tokens)]
             of_kind.append([count / EACH for count in counts])
-    means = {kind: [share(column, seed) for column in np.array(gates).T] for kind, gates in shares.items()}
+    means = {kind: [resampled(column, seed) for column in np.array(gates).T] for kind, gates in shares.items()}
     rows: list[list[Cell]] = [[kind, GATES * EACH, *cells[:4], cells[4].value] for kind, cells in means.items()]
-    columns = [
-        ResultColumn("path"),
-        ResultColumn("paths", "count"),
-        *(ResultColumn(title, "percent", "%") for title in
-          ("pruned: drop", "pruned: risk", "kept", "the trend alone would prune")),
-        ResultColumn("tokens", "count", "per path"),
-    ]  # fmt: skip
+    shown = [
+        *columns("text", "path"),
+        *columns("count", "paths"),
+        *columns("percent", "pruned: drop", "pruned: risk", "kept", "the trend alone would prune"),
+        *columns("count", "tokens", unit="per path"),
+    ]
     notes = [
         f"each gate is calibrated on 16 sound paths and tests {EACH} paths of each kind; intervals resample gates",
         settings_note(window=window, budget="16 + 20 paths per gate", repeats=f"{GATES} gates, seed {seed}"),
     ]
+    yield Table("synthetic", "Paths pruned and kept, by kind", shown, rows, notes)
     series = [
-        Series(name, list(KINDS), [means[kind][place].value for kind in KINDS])
+        Series(name, list(KINDS), [cells[place].value for cells in means.values()])
         for place, name in enumerate(("pruned: drop", "pruned: risk"))
     ]
     y = Axis("paths, %", percent=True)
-    figure = Figure("synthetic", "Synthetic paths pruned, by tier", "bar", CATEGORIES, y, series)
-    return Table("synthetic", "Paths pruned and kept, by kind", columns, rows, notes), figure
+    yield Figure("synthetic", "Synthetic paths pruned, by tier", "bar", CATEGORIES, y, series)
 
 
-class Votes(NamedTuple):
-    """A scheme on all questions of one kind and mix."""
-
-    right: Floats
-    tokens: float
-
-    def cells(self, seed: int) -> list[Cell]:
-        return [share(self.right, seed), self.tokens]
-
-
-def votes(window: int, seed: int) -> list[Table]:
+def votes(window: int, seed: int) -> Iterator[Table]:
     """How often the vote is right, if sound paths are right and hallucinations are wrong; by kind, and by part."""
     every = schemes()
     in_votes = [scheme for scheme in every if scheme.label in IN_VOTES]
@@ -182,15 +163,36 @@ def votes(window: int, seed: int) -> list[Table]:
     for mode in MODES:
         for mix in MIXES:
             results = _outcomes(mode, mix, every if mix == MAJORITY else in_votes, window, seed)
-            rows.append([mode, mix, *(cell for one in IN_VOTES for cell in results[one].cells(seed))])
+            rows.append([mode, mix, *(cell for name in IN_VOTES for cell in results[name])])
             if mix == MAJORITY:
-                for one in every:
-                    settings: list[Cell] = [mode, one.label, one.budget, one.pruned, one.stop, one.weights]
-                    parts.append([*settings, *results[one.label].cells(seed)])
-    return [_votes_table(rows, window, seed), _parts_table(parts, window, seed)]
+                parts += [[mode, one.label, one.budget, *one.parts, *results[one.label]] for one in every]
+    each = [column for name in IN_VOTES
+            for column in (*columns("percent", f"{name}: right"), *columns("tokens", f"{name}: tokens"))]  # fmt: skip
+    repeats = f"{QUESTIONS} questions, seed {seed}"
+    notes = [
+        "right paths: half of them if errors differ, 60% if fewer agree, 40% if more agree, which breaks the paper's "
+        "assumption 3; intervals resample questions",
+        settings_note(window=window, budget=f"{BUDGET} paths", repeats=repeats, weights="C_path raw (sc: 1 per path)"),
+    ]
+    title = "The vote's outcome, by kind of hallucination"
+    yield Table("votes", title, [*columns("text", "hallucination", "assumption 3"), *each], rows, notes)
+    shown = [
+        *columns("text", "hallucination", "votes"),
+        *columns("count", "budget", unit="paths"),
+        *columns("text", "prunes", "stops early", "weights"),
+        *columns("percent", "right"),
+        *columns("tokens", "tokens"),
+    ]
+    notes = [
+        "which part of DDC decides the vote if 60% of the paths are right and the others agree on one wrong answer: "
+        "the same questions in every row of a kind; intervals resample questions",
+        settings_note(window=window, budget=VARIED, repeats=repeats, weights=VARIED),
+    ]
+    yield Table("parts", "The same votes, one part of DDC at a time", shown, parts, notes)
 
 
-def _outcomes(mode: str, mix: str, chosen: Sequence[Scheme], window: int, seed: int) -> dict[str, Votes]:
+def _outcomes(mode: str, mix: str, chosen: Sequence[Scheme], window: int, seed: int) -> dict[str, tuple[Cell, Cell]]:
+    """By scheme, how often it is right, and its tokens per question."""
     right, tokens = np.empty((len(chosen), QUESTIONS)), np.empty((len(chosen), QUESTIONS))
     for trial in range(QUESTIONS):
         paths = _question(mode, *MIXES[mix], np.random.default_rng((seed, 7, trial)))
@@ -198,7 +200,8 @@ def _outcomes(mode: str, mix: str, chosen: Sequence[Scheme], window: int, seed: 
         for place, scheme in enumerate(chosen):
             out = replay(paths, scheme.strategy, RunOptions(paths=scheme.budget, window=window))
             right[place, trial], tokens[place, trial] = out.answer == "right", out.tokens.total
-    return {scheme.label: Votes(right[place], float(tokens[place].mean())) for place, scheme in enumerate(chosen)}
+    means = tokens.mean(axis=1).tolist()
+    return {one.label: (resampled(right[i], seed), means[i]) for i, one in enumerate(chosen)}
 
 
 def _question(mode: str, sound: float, answers: int, rng: np.random.Generator) -> list[RecordedPath]:
@@ -212,61 +215,20 @@ def _question(mode: str, sound: float, answers: int, rng: np.random.Generator) -
     return [next(every[bool(one)]) for one in right]
 
 
-def _votes_table(rows: list[list[Cell]], window: int, seed: int) -> Table:
-    columns = [ResultColumn("hallucination"), ResultColumn("assumption 3")]
-    for name in IN_VOTES:
-        columns += [
-            ResultColumn(f"{name}: right", "percent", "%"),
-            ResultColumn(f"{name}: tokens", "tokens", "per question"),
-        ]
-    notes = [
-        "right paths: half of them if errors differ, 60% if fewer agree, 40% if more agree, which breaks the paper's "
-        "assumption 3; intervals resample questions",
-        settings_note(window=window, budget=f"{BUDGET} paths", repeats=f"{QUESTIONS} questions, seed {seed}",
-                      weights="C_path raw (sc: 1 per path)"),
-    ]  # fmt: skip
-    return Table("votes", "The vote's outcome, by kind of hallucination", columns, rows, notes)
-
-
-def _parts_table(rows: list[list[Cell]], window: int, seed: int) -> Table:
-    columns = [
-        ResultColumn("hallucination"),
-        ResultColumn("votes"),
-        ResultColumn("budget", "count", "paths"),
-        ResultColumn("prunes"),
-        ResultColumn("stops early"),
-        ResultColumn("weights"),
-        ResultColumn("right", "percent", "%"),
-        ResultColumn("tokens", "tokens", "per question"),
-    ]
-    notes = [
-        "which part of DDC decides the vote if 60% of the paths are right and the others agree on one wrong answer: "
-        "the same questions in every row of a kind; intervals resample questions",
-        settings_note(window=window, budget=VARIED, repeats=f"{QUESTIONS} questions, seed {seed}", weights=VARIED),
-    ]
-    return Table("parts", "The same votes, one part of DDC at a time", columns, rows, notes)
-
-
 # -- the experiment
 
 WINDOW: Final = 64
 STRATEGIES: Final = ("ddc", "ddc-no-trend", "deepconf-low", "deepconf-high")
 
 
-def _measure(inputs: Inputs) -> Findings:
+def _measure(inputs: Inputs) -> Iterator[Found]:
     """Synthetic paths first; then what the gates do to right paths of the pools."""
     window, seed = inputs.options.window or WINDOW, inputs.options.seed
-    table, figure = fates(window, seed)
-    tables, figures = [table, *votes(window, seed)], [figure]
-    pools: list[PoolResults[GateCounts]] = []
+    yield from fates(window, seed)
+    yield from votes(window, seed)
     if inputs.sources:
-        names = inputs.strategies or STRATEGIES
-        options, repeats = inputs.options, inputs.settings.repeats
-        pools = over_pools(inputs, lambda pool: ReadGates(names, pool.window, repeats, options.seed, options.paths))
-        table, figure = _real(pools, names, inputs)
-        tables.append(table)
-        figures.append(figure)
-    return Findings(tables, figures, NOTES, [one.opened for one in pools])
+        yield from _real(inputs)
+    yield from NOTES
 
 
 NOTES: Final = (
@@ -276,33 +238,9 @@ NOTES: Final = (
 )
 
 
-class PathGroup(NamedTuple):
-    """Paths that a gate treated alike."""
-
-    gate: str
-    right: bool  # not if its answer is wrong, or if it has none
-    tier: Tier | None  # that closed; None: none did
-
-
-class GateCounts(NamedTuple):
-    """Sums over paths, repeats and questions."""
-
-    paths: Counter[PathGroup]
-    tokens: Counter[str]  # by gate
-    saved: Counter[str]
-
-    def share(self, gate: str, right: bool, tiers: Iterable[Tier] = tuple(Tier)) -> float | None:
-        """Of the right paths, or of the others, how many these tiers prune."""
-        every = self.number(gate, right)
-        pruned = sum(self.paths[PathGroup(gate, right, tier)] for tier in tiers)
-        return pruned / every if every else None
-
-    def number(self, gate: str, right: bool) -> int:
-        return sum(self.paths[PathGroup(gate, right, tier)] for tier in (None, *Tier))
-
-    def saving(self, gate: str) -> float:
-        """The share of tokens that are not generated."""
-        return self.saved[gate] / max(1, self.tokens[gate])
+Counts = Counter[tuple[str, ...]]
+"""Sums over paths, repeats and questions: `(gate, "right", tier)` and `(gate, "wrong", tier)` count paths by the tier
+that closed, or "kept"; `(gate, "tokens")` and `(gate, "saved")` are tokens. A path without an answer is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +253,8 @@ class ReadGates:
     seed: int
     budget: int | None
 
-    def __call__(self, question: Question, judged: JudgedAnswers) -> GateCounts:
-        counts = GateCounts(Counter(), Counter(), Counter())
+    def __call__(self, question: Question, judged: JudgedAnswers) -> Counts:
+        counts = Counts()
         if judged.right is None:
             return counts
         scan_together(question.paths, self.window)
@@ -327,60 +265,49 @@ class ReadGates:
                 gate = strategy.calibrate([path.windows(self.window) for path in order[: strategy.warmup]])
                 for path in order[strategy.warmup :]:
                     closed = gate.first_closed(path.windows(self.window))
-                    right = path.answer is not None and judged.right[path.answer]
-                    counts.paths[PathGroup(name, right, closed and closed.tier)] += 1
-                    counts.tokens[name] += path.tokens
-                    counts.saved[name] += path.tokens - closed.tokens if closed else 0
+                    side = "right" if path.answer is not None and judged.right[path.answer] else "wrong"
+                    counts[name, side, str(closed.tier) if closed else "kept"] += 1
+                    counts[name, "tokens"] += path.tokens
+                    counts[name, "saved"] += path.tokens - closed.tokens if closed else 0
         return counts
 
 
-def joined_counts(values: Iterable[GateCounts]) -> GateCounts:
-    """Of all questions."""
-    total = GateCounts(Counter(), Counter(), Counter())
-    for value in values:
-        total.paths.update(value.paths)
-        total.tokens.update(value.tokens)
-        total.saved.update(value.saved)
-    return total
-
-
-def _real(pools: Sequence[PoolResults[GateCounts]], names: Sequence[str], inputs: Inputs) -> tuple[Table, Figure]:
+def _real(inputs: Inputs) -> Iterator[Found]:
+    names, options, repeats = inputs.strategies or STRATEGIES, inputs.options, inputs.settings.repeats
+    pools = over_pools(inputs, lambda pool: ReadGates(names, pool.window, repeats, options.seed, options.paths))
     rows: list[list[Cell]] = []
-    shares: dict[str, dict[str, float]] = {}
-    several = len({one.opened.source.model for one in pools}) > 1
+    drawn: dict[str, list[float | None]] = {"right": [], "wrong": []}  # the first gate's
     for one in pools:
-        place = one.opened.source.label if several else one.opened.source.dataset
-        counts = joined_counts(one.values)
+        source = one.opened.source
+        counts = sum(one.values, Counts())
         for name in names:
-            cells: list[Cell] = [one.opened.source.dataset, one.opened.source.model, name]
-            for side, right in (("right", True), ("wrong", False)):
-                pruned = counts.share(name, right) or 0.0
-                cells += [counts.number(name, right), *(counts.share(name, right, [tier]) for tier in Tier), pruned]
-                shares.setdefault(f"{name}, {side}", {})[place] = pruned
-            rows.append([*cells, counts.saving(name)])
-    columns = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("gate of")]
-    for side in ("right", "wrong"):
-        columns += [
-            ResultColumn(f"{side} paths", "count"),
-            ResultColumn(f"{side}: drop", "percent", "%"),
-            ResultColumn(f"{side}: risk", "percent", "%"),
-            ResultColumn(f"{side} paths pruned", "percent", "%"),
-        ]
-    columns.append(ResultColumn("tokens saved", "percent", "%"))
+            row: list[Cell] = [source.dataset, source.model, name]
+            for side, shares in drawn.items():
+                by_tier = [counts[name, side, tier] for tier in Tier]
+                pruned, paths = sum(by_tier), sum(by_tier) + counts[name, side, "kept"]
+                row += [paths, *(n / paths if paths else None for n in by_tier), pruned / max(1, paths)]
+                shares += [pruned / max(1, paths)] if name == names[0] else []
+            rows.append([*row, counts[name, "saved"] / max(1, counts[name, "tokens"])])
+    shown = columns("text", "dataset", "model", "gate of")
+    for side in drawn:
+        shown += columns("count", f"{side} paths")
+        shown += columns("percent", f"{side}: drop", f"{side}: risk", f"{side} paths pruned")
+    shown += columns("percent", "tokens saved")
     notes = [
         "every path after the warm-up, in all repeats, as if the run never stopped; wrong: a wrong answer or none",
         settings_note(
             window=pool_windows(one.opened for one in pools),
-            budget=f"{inputs.options.paths or 'all recorded'} paths",
-            repeats=f"{inputs.settings.repeats}, seed {inputs.options.seed}",
+            budget=f"{options.paths or 'all recorded'} paths",
+            repeats=f"{repeats}, seed {options.seed}",
         ),
     ]
-    table = Table("real", "Right and wrong paths pruned on recorded pools", columns, rows, notes)
-    series = [
-        Series(name, list(by), list(by.values())) for name, by in shares.items() if name.startswith(names[0] + ",")
-    ]
-    title = f"Paths pruned by the gate of {names[0]}"
-    return table, Figure("real", title, "bar", CATEGORIES, Axis("paths pruned, %", percent=True), [*series])
+    yield Table("real", "Right and wrong paths pruned on recorded pools", shown, rows, notes)
+    several = len({one.opened.source.model for one in pools}) > 1
+    places = [one.opened.source.label if several else one.opened.source.dataset for one in pools]
+    series = [Series(f"{names[0]}, {side}", [*places], shares) for side, shares in drawn.items()]
+    y = Axis("paths pruned, %", percent=True)
+    yield Figure("real", f"Paths pruned by the gate of {names[0]}", "bar", CATEGORIES, y, series)
+    yield from (one.opened for one in pools)
 
 
 EXPERIMENT: Final = Experiment(

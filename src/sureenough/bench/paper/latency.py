@@ -1,67 +1,82 @@
-"""The paper's table 5: seconds for the init phase, for the rest and in all, live; in steps, on recorded paths."""
+"""Seconds for the init phase, for the rest and in all, live; in steps, on recorded paths."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
-from sureenough.bench.paper import columns as c
-from sureenough.bench.paper import published
-from sureenough.bench.paper.columns import settings_of
+from sureenough.bench.live import LiveRun
+from sureenough.bench.paper import shared as s
 from sureenough.bench.paper.experiment import (
     Experiment,
-    Findings,
+    Found,
     Inputs,
     cell_options,
-    replay_findings,
+    notes_and_pools,
     replay_inputs,
 )
-from sureenough.bench.paper.figures import CATEGORIES, STEPS, bars
 from sureenough.bench.paper.live_tables import comparable_runs, live_tables
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay import CellResult, ReplayCell
-from sureenough.bench.result import NAMES, Axis, Cell, Figure, ResultColumn, Series, Table
+from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.tables import Field, field, table
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 
 METHODS: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 PARALLEL: Final = 16
-COLUMNS: Final = [
-    *NAMES,
-    ResultColumn("accuracy", "percent", "%"),
-    ResultColumn("init steps", "count", "per question"),
-    ResultColumn("final steps", "count", "per question"),
-    ResultColumn("steps", "count", "per question"),
-    ResultColumn("tokens", "tokens", "per question"),
-]
+SECONDS: Final = [s.in_paper(5, name, "seconds") for name in ("init seconds", "final seconds", "seconds")]
+NO_SECONDS: Final = "no live runs were given: seconds need --live; steps are their lower bound"
 STEPS_NOTE: Final = (
     "steps: the longest chain of tokens generated one after another, the lower bound of latency on a server that gives "
     "every path one token per step; init: until the last warm-up path has ended"
 )
 
 
-def _measure(inputs: Inputs) -> Findings:
+class Phases(NamedTuple):
+    """A strategy, and its warm-up alone if it has one."""
+
+    full: CellResult
+    init: CellResult | None
+
+    @property
+    def init_steps(self) -> float:
+        return self.init.row.steps if self.init else 0.0
+
+
+def _full(phases: Phases) -> CellResult:
+    return phases.full
+
+
+STEPS: Final[list[Field[Phases]]] = [
+    *(one.of(_full) for one in (*s.NAMES, s.ACCURACY)),
+    field("init steps", lambda phases: phases.init_steps, "count", "per question"),
+    field("final steps", lambda phases: phases.full.row.steps - phases.init_steps, "count", "per question"),
+    s.STEPS.of(_full),
+    s.TOKENS.of(_full),
+]
+
+
+def _measure(inputs: Inputs) -> Iterator[Found]:
     """Seconds of live runs, steps of recorded paths; never in one table."""
     if not inputs.live_runs and not inputs.sources:
         raise UsageError("latency needs live runs (--live with a server or the built-in model), or a pool for steps")
-    tables = [_with_paper(table) for table in live_tables(inputs.live_runs, "latency")]
-    figures = [_live_figure(inputs)] if tables else []
-    notes = [] if tables else ["no live runs were given: seconds need --live; steps are their lower bound"]
+    tables = live_tables(inputs.live_runs, "latency", SECONDS)
+    yield from tables
+    yield _seconds(inputs.live_runs) if tables else NO_SECONDS
     if not inputs.sources:
-        return Findings(tables, figures, notes)
-    results = replay_inputs(inputs, _cells)
-    pairs = [_pairs(lines) for lines in results]
-    title = f"Recorded paths in steps, {pairs[0][0][0].cell.options.parallel} at once"
-    rows = [_row(full, init) for one in pairs for full, init in one]
-    settings = settings_of([full for one in pairs for full, _ in one])
-    tables.append(Table("steps", title, COLUMNS, rows, [STEPS_NOTE, settings]))
-    figures.append(bars("steps", title, STEPS)([[full for full, _ in one] for one in pairs]))
-    findings = replay_findings(inputs, results, tables, figures)
-    return Findings(findings.tables, findings.figures, [*notes, *findings.notes], findings.pools)
+        return
+    results = replay_inputs(inputs, _phase_cells)
+    by_source = list(map(_phases, results))
+    every = [phases for own in by_source for phases in own]
+    title = f"Recorded paths in steps, {every[0].full.cell.options.parallel} at once"
+    yield table("steps", title, STEPS, every, [STEPS_NOTE, s.settings_of(list(map(_full, every)))])
+    yield s.cell_figure("steps", title, s.STEPS)([list(map(_full, own)) for own in by_source])
+    yield from notes_and_pools(inputs, results)
 
 
-def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
+def _phase_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
     """Each strategy, followed by its warm-up alone, if it has one: its steps are those of the init phase."""
     parallel = inputs.options.parallel if inputs.options.parallel > 1 else PARALLEL
     cells = []
@@ -72,40 +87,18 @@ def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
     return cells
 
 
-def _pairs(results: Sequence[CellResult]) -> list[tuple[CellResult, CellResult | None]]:
-    """Each strategy with its warm-up alone, if it has one."""
-    rest = iter(results)
-    return [(full, next(rest) if resolve(full.cell.strategy).warmup else None) for full in rest]
+def _phases(lines: Sequence[CellResult]) -> list[Phases]:
+    rest = iter(lines)
+    return [Phases(full, next(rest) if resolve(full.cell.strategy).warmup else None) for full in rest]
 
 
-def _row(full: CellResult, init: CellResult | None) -> list[Cell]:
-    steps = full.row.steps
-    init_steps = init.row.steps if init is not None else 0.0
-    names: list[Cell] = [full.source.dataset, full.source.model, full.cell.label]
-    accuracy = c.measure(full.row.accuracy, full.row.interval)
-    return [*names, accuracy, init_steps, steps - init_steps, steps, full.row.tokens]
-
-
-def _with_paper(table: Table) -> Table:
-    """With the paper's seconds for the same model, dataset and method, on its own hardware."""
-    names = ("init seconds", "final seconds", "seconds")
-    printed = [
-        [published.value(5, str(row[1]), str(row[0]), str(row[2]), name) for name in names] for row in table.rows
+def _seconds(runs: Sequence[LiveRun]) -> Figure:
+    every = [
+        Series(", ".join(names), list(own), [fmean(run.total_seconds for run in of_one) for of_one in own.values()])
+        for names, own in comparable_runs(runs).items()
     ]
-    if not any(value is not None for values in printed for value in values):
-        return table
-    columns = [ResultColumn(f"{name} in the paper", "seconds", "s", paper="table 5") for name in names]
-    rows = [[*row, *values] for row, values in zip(table.rows, printed, strict=True)]
-    return Table(table.name, table.title, [*table.columns, *columns], rows, table.notes, live=True)
-
-
-def _live_figure(inputs: Inputs) -> Figure:
-    series = []
-    for (dataset, model), strategies in comparable_runs(inputs.live_runs).items():
-        seconds = [fmean(run.total_seconds for run in own) for own in strategies.values()]
-        series.append(Series(f"{dataset}, {model}", list(strategies), [*seconds]))
     title = "Measured live: seconds per question"
-    return Figure("seconds", title, "bar", CATEGORIES, Axis("seconds per question"), series, live=True)
+    return Figure("seconds", title, "bar", s.CATEGORIES, Axis("seconds per question"), every, live=True)
 
 
 EXPERIMENT: Final = Experiment(

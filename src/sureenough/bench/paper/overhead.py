@@ -1,19 +1,20 @@
-"""The paper's appendix C.1: our own code against generation, in time and in floating-point operations."""
+"""Our own code against generation, in time and in floating-point operations."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Final
 
 import numpy as np
 
-from sureenough.bench.paper.columns import VARIED, settings_note
-from sureenough.bench.paper.experiment import Experiment, Findings, Inputs
+from sureenough.bench.paper.experiment import Experiment, Found, Inputs
 from sureenough.bench.paper.failure_modes import synthetic_paths
 from sureenough.bench.paper.live_tables import live_settings
-from sureenough.bench.result import NAMES, Cell, ResultColumn, Table
+from sureenough.bench.paper.shared import VARIED, settings_note
+from sureenough.bench.result import grouped
+from sureenough.bench.tables import Cell, Column, Table, columns
 from sureenough.core.confidence import Monitor
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate
@@ -33,13 +34,16 @@ OPERATIONS: Final = {"push": 17, "peak": 4, "risk": 27, "turn": 11}
 FLOPS: Final = sum(OPERATIONS.values())
 
 
-def _measure(inputs: Inputs) -> Findings:
+def _measure(inputs: Inputs) -> Iterator[Found]:
     """Measured on this machine; generation from live runs if there are any, else from hardware limits."""
-    paths = _paths(inputs)
-    window = inputs.options.window
-    timed = [_timed(paths, size) for size in ([window] if window else WINDOWS)]
-    per_token = timed[-1][1]
-    return Findings([_ours(timed), _flops(), _against(per_token, timed[-1][0]), *_live(inputs, per_token)], notes=NOTES)
+    paths, window = _paths(inputs), inputs.options.window
+    timed = [(size, *_seconds(paths, size)) for size in ([window] if window else WINDOWS)]
+    size, per_token, *_ = timed[-1]
+    yield _ours(timed)
+    yield _flops()
+    yield _against(per_token, size)
+    yield from _live(inputs, per_token)
+    yield from NOTES
 
 
 NOTES: Final = (
@@ -64,8 +68,8 @@ def _paths(inputs: Inputs) -> list[RecordedPath]:
     return [RecordedPath("a", np.tile(peak, times), np.tile(conf, times))]
 
 
-def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, float, float]:
-    """The window, seconds per token live and in bulk, and seconds per stop test."""
+def _seconds(paths: Sequence[RecordedPath], window: int) -> tuple[float, float, float]:
+    """Seconds per token, live and in bulk, and per stop test."""
     one = paths[0]
     tokens = list(zip(np.asarray(one.peak).tolist(), np.asarray(one.conf).tolist(), strict=True))[:16384]
     gate = resolve("ddc").calibrate([RecordedPath("a", one.peak, one.conf).windows(window)])
@@ -85,7 +89,6 @@ def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, floa
         poll.add(i, Ballot(i, f"answer {i % 3}", 12.0, 12.0))
     rule = Posterior()
     return (
-        window,
         _median_seconds(monitor_live) / len(tokens),
         _median_seconds(scan) / one.tokens,
         _median_seconds(lambda: rule(poll)),
@@ -108,81 +111,77 @@ def _median_seconds(work: Callable[[], object]) -> float:
 
 
 def _ours(timed: Sequence[tuple[int, float, float, float]]) -> Table:
+    shown = [
+        *columns("count", "window", unit="tokens"),
+        *columns("number", "monitoring a live token", unit="µs", digits=3),
+        *columns("number", "scanning a recorded token", unit="ns", digits=1),
+        *columns("number", "a stop test", unit="µs", digits=2),
+    ]
     rows: list[list[Cell]] = [[window, 1e6 * live, 1e9 * bulk, 1e6 * stop] for window, live, bulk, stop in timed]
-    columns = [
-        ResultColumn("window", "count", "tokens"),
-        ResultColumn("monitoring a live token", "number", "µs", 3),
-        ResultColumn("scanning a recorded token", "number", "ns", 1),
-        ResultColumn("a stop test", "number", "µs", 2),
-    ]
-    notes = [
-        "pure Python, one core; one stop test per path",
-        settings_note(
-            window=VARIED, repeats="7 (median)", weights="C_path raw", more="; 64 votes before the stop test"
-        ),
-    ]
-    return Table("ours", "What our own code takes", columns, rows, notes)
+    settings = settings_note(
+        window=VARIED, repeats="7 (median)", weights="C_path raw", more="; 64 votes before the stop test"
+    )
+    return Table(
+        "ours", "What our own code takes", shown, rows, ["pure Python, one core; one stop test per path", settings]
+    )
 
 
 def _flops() -> Table:
+    shown = [
+        Column("model"),
+        *columns("scientific", "generation", unit="FLOPs per token"),
+        *columns("count", "ours", unit="FLOPs per token"),
+        *columns("scientific", "ratio", "ratio with 4k operations"),
+        Column("ratio in the paper", "scientific", paper="appendix C.1"),
+    ]
     rows: list[list[Cell]] = []
     for model, size in MODELS.items():
-        needs = 2.0 * size
-        printed = PAPER_RATIO if model == "Qwen3-32B" else None
+        needs, printed = 2.0 * size, PAPER_RATIO if model == "Qwen3-32B" else None
         rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, printed])
-    columns = [
-        ResultColumn("model"),
-        ResultColumn("generation", "scientific", "FLOPs per token"),
-        ResultColumn("ours", "count", "FLOPs per token"),
-        ResultColumn("ratio", "scientific"),
-        ResultColumn("ratio with 4k operations", "scientific"),
-        ResultColumn("ratio in the paper", "scientific", paper="appendix C.1"),
-    ]
     parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
     notes = [
         f"generation is 2 operations per parameter, as in the paper; ours are counted: {parts}",
         settings_note(window="2048 in the paper's count; ours does not depend on it"),
     ]
-    return Table("flops", "Floating-point operations per token", columns, rows, notes)
+    return Table("flops", "Floating-point operations per token", shown, rows, notes)
 
 
 def _against(seconds: float, window: int) -> Table:
+    shown = [
+        Column("model"),
+        *columns("number", "one path at a time", unit="µs per token", digits=1),
+        *columns("percent", "our share", digits=3),
+        *columns("number", "full batch, at peak", unit="µs per token", digits=2),
+        *columns("percent", "our share at peak", digits=1),
+    ]
     rows: list[list[Cell]] = []
     for model, size in MODELS.items():
         alone, full = 2.0 * size / BANDWIDTH, 2.0 * size / PEAK
         rows.append([model, 1e6 * alone, seconds / alone, 1e6 * full, seconds / full])
-    columns = [
-        ResultColumn("model"),
-        ResultColumn("one path at a time", "number", "µs per token", 1),
-        ResultColumn("our share", "percent", "%", 3),
-        ResultColumn("full batch, at peak", "number", "µs per token", 2),
-        ResultColumn("our share at peak", "percent", "%", 1),
-    ]
     notes = [
         "hardware limits of one H100 in bf16, which no server reaches: alone, every weight is read once per token "
         "(3.35 TB/s); in a full batch, 2 operations per parameter at 989 TFLOP/s. Our time is one Python core's",
         settings_note(window=window, repeats="7 (median)"),
     ]
-    return Table("time", "Our time against generation at the hardware's limit", columns, rows, notes)
+    return Table("time", "Our time against generation at the hardware's limit", shown, rows, notes)
 
 
-def _live(inputs: Inputs, seconds: float) -> list[Table]:
+def _live(inputs: Inputs, seconds: float) -> Iterator[Table]:
+    shown = [
+        *columns("text", "dataset", "model", "strategy"),
+        *columns("tokens", "tokens"),
+        *columns("seconds", "seconds", unit="per question"),
+        *columns("number", "generation", unit="µs per token", digits=1),
+        *columns("percent", "our share", digits=3),
+    ]
     rows: list[list[Cell]] = []
-    for key in sorted({(run.dataset, run.model, run.strategy) for run in inputs.live_runs}):
-        own = [run for run in inputs.live_runs if (run.dataset, run.model, run.strategy) == key]
+    for key, own in sorted(grouped(inputs.live_runs, lambda run: (run.dataset, run.model, run.strategy)).items()):
         tokens, spent = fmean(run.tokens["total"] for run in own), fmean(run.total_seconds for run in own)
         if tokens and spent:
             rows.append([*key, tokens, spent, 1e6 * spent / tokens, seconds * tokens / spent])
-    columns = [
-        *NAMES,
-        ResultColumn("tokens", "tokens", "per question"),
-        ResultColumn("seconds", "seconds", "per question"),
-        ResultColumn("generation", "number", "µs per token", 1),
-        ResultColumn("our share", "percent", "%", 3),
-    ]
-    settings = [live_settings(inputs.live_runs)]
     title = "Our time against generation, measured live"
-    return [Table("live", title, columns, rows, settings, live=True)] if rows else []
+    if rows:
+        yield Table("live", title, shown, rows, [live_settings(inputs.live_runs)], live=True)
 
 
 EXPERIMENT: Final = Experiment(

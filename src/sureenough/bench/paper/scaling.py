@@ -1,37 +1,37 @@
-"""The paper's figures 4 and 8: accuracy against tokens, accuracy and tokens against voting size, and equal caps."""
+"""Accuracy against tokens, accuracy and tokens against voting size, and equal caps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.paper import columns as c
+from sureenough.bench.paper import shared as s
 from sureenough.bench.paper.experiment import (
     PAPER_BUDGET,
     Experiment,
-    Findings,
+    Found,
     Inputs,
     Results,
     cell_options,
-    replay_findings,
+    notes_and_pools,
     replay_inputs,
     whole_numbers,
 )
-from sureenough.bench.paper.figures import ACCURACY, Measured, series
-from sureenough.bench.pipeline import OpenPool, Source
-from sureenough.bench.replay import CellResult, ReplayCell, recorded_paths
-from sureenough.bench.result import Axis, Figure, ResultColumn, Series, grouped, number
+from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.replay import ReplayCell, recorded_paths
+from sureenough.bench.result import Axis, Figure, Series, grouped
+from sureenough.bench.tables import Field
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve
 from sureenough.strategies import COMPARED
 
-BUDGET: Final = c.Column(ResultColumn("budget", "count", "paths"), lambda line: line.cell.options.paths)
-CAP: Final = c.Column(ResultColumn("cap", "count", "tokens per question"), lambda line: line.cell.options.max_tokens)
-MEASURES: Final = (c.ACCURACY, c.TOKENS, c.STEPS, c.WIDTH, c.SETTLED)
-BUDGETS_TABLE: Final = c.table("budgets", "Accuracy and tokens by voting size", [*c.NAMES, BUDGET, *MEASURES])
-CAPS_TABLE: Final = c.table("caps", "Accuracy at equal caps on tokens", [*c.NAMES, CAP, *MEASURES])
+BUDGET: Final = s.of_line("budget", lambda line: line.cell.options.paths, "count", "paths")
+CAP: Final = s.of_line("cap", lambda line: line.cell.options.max_tokens, "count", "tokens per question")
+FIELDS: Final = (s.ACCURACY, s.TOKENS, s.STEPS, s.WIDTH, s.SETTLED)
+BUDGETS_TABLE: Final = s.cell_table("budgets", "Accuracy and tokens by voting size", [*s.NAMES, BUDGET, *FIELDS])
+CAPS_TABLE: Final = s.cell_table("caps", "Accuracy at equal caps on tokens", [*s.NAMES, CAP, *FIELDS])
 
 
 class View(NamedTuple):
@@ -39,32 +39,21 @@ class View(NamedTuple):
 
     title: str
     axis: Axis
-    x: Callable[[CellResult], float | None]
-    y: Measured = ACCURACY
+    x: Field[s.Line]
+    y: Field[s.Line] = s.ACCURACY
+    y_axis: Axis = s.axis(s.ACCURACY)
 
 
+VOTING: Final = Axis("voting size (budget of paths)", "log")
 VIEWS: Final = {
-    "tokens": View("accuracy against tokens", Axis("tokens per question", "log"), lambda line: line.row.tokens),
-    "voting": View(
-        "accuracy against voting size",
-        Axis("voting size (budget of paths)", "log"),
-        lambda line: line.cell.options.paths,
-    ),
-    "voting-tokens": View(
-        "tokens against voting size",
-        Axis("voting size (budget of paths)", "log"),
-        lambda line: line.cell.options.paths,
-        Measured(Axis("tokens per question", "log"), lambda line: line.row.tokens),
-    ),
-    "caps": View(
-        "accuracy at equal caps on tokens",
-        Axis("cap on tokens per question", "log"),
-        lambda line: line.cell.options.max_tokens,
-    ),
+    "tokens": View("accuracy against tokens", s.axis(s.TOKENS, "log"), s.TOKENS),
+    "voting": View("accuracy against voting size", VOTING, BUDGET),
+    "voting-tokens": View("tokens against voting size", VOTING, BUDGET, s.TOKENS, s.axis(s.TOKENS, "log")),
+    "caps": View("accuracy at equal caps on tokens", Axis("cap on tokens per question", "log"), CAP),
 }
 
 
-def _measure(inputs: Inputs) -> Findings:
+def _measure(inputs: Inputs) -> Iterator[Found]:
     """Every method under every budget of paths, then under every cap on tokens."""
     if inputs.options.max_tokens is not None:
         raise UsageError("scaling has caps of its own; leave max_tokens out")
@@ -74,23 +63,23 @@ def _measure(inputs: Inputs) -> Findings:
     results = replay_inputs(inputs, lambda inputs, pool: _cells(inputs, pool, budgets, caps))
     free = [[line for line in lines if line.cell.options.max_tokens is None] for lines in results]
     capped = [[line for line in lines if line.cell.options.max_tokens is not None] for lines in results]
-    figures = _averages(free, capped) if len(results) > 1 else []
+    yield from (BUDGETS_TABLE(free), CAPS_TABLE(capped))
+    if len(results) > 1:
+        yield from _figures(f"Mean of {len(results)} datasets", "mean", free, capped)
     for place, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
-        figures += _figures(place, by_paths[0].source, by_paths, by_tokens)
-    findings = replay_findings(inputs, results, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
+        yield from _figures(by_paths[0].source.label, str(place), [by_paths], [by_tokens])
     above = max(budgets) > min(map(recorded_paths, pools), default=0)
-    notes = [
-        *(note for note in findings.notes if above or "recorded paths" not in note),
-        f"budgets: {', '.join(map(str, budgets))} paths; a method with an init phase starts at budgets that hold it",
-        "a cap ends the run with the vote so far; a method that is cut in its init phase votes uncalibrated",
-    ]
-    return Findings(findings.tables, findings.figures, notes, findings.pools)
+    for found in notes_and_pools(inputs, results):
+        if above or not isinstance(found, str) or "recorded paths" not in found:
+            yield found
+    yield f"budgets: {', '.join(map(str, budgets))} paths; a method with an init phase starts at budgets that hold it"
+    yield "a cap ends the run with the vote so far; a method that is cut in its init phase votes uncalibrated"
 
 
 def _cells(inputs: Inputs, pool: OpenPool, budgets: Sequence[int], caps: Sequence[int]) -> list[ReplayCell]:
     names, largest = inputs.strategies or COMPARED, max(budgets)
     by_paths = [
-        ReplayCell(f"{name}/{n}", name, cell_options(inputs, pool.window, paths=n, max_tokens=None))
+        ReplayCell(f"{name}/{n}", name, cell_options(inputs, pool.window, paths=n))
         for name in names
         for n in budgets
         if n >= resolve(name).warmup
@@ -117,32 +106,19 @@ def _caps(pools: Sequence[Pool], budgets: Sequence[int]) -> list[int]:
     return sorted({int(float(f"{mean * n:.2g}")) for n in budgets})
 
 
-def _figures(number: int, source: Source, free: Sequence[CellResult], capped: Sequence[CellResult]) -> list[Figure]:
-    figures = []
+def _figures(label: str, suffix: str, free: Results, capped: Results) -> Iterator[Figure]:
+    """A curve per strategy, each point the plain mean over the sources."""
     for key, view in VIEWS.items():
-        curves = [
-            series(name, lines, [view.x(line) for line in lines], view.y)
-            for name, lines in grouped(capped if key == "caps" else free, c.strategy_name).items()
-        ]
-        title = f"{source.label}: {view.title}"
-        figures.append(Figure(f"{key}-{number}", title, "line", view.axis, view.y.axis, curves))
-    return figures
-
-
-def _averages(free: Results, capped: Results) -> list[Figure]:
-    """The same curves, each point the plain mean over datasets."""
-    figures = []
-    for key, view in VIEWS.items():
-        sources = [grouped(lines, c.strategy_name) for lines in (capped if key == "caps" else free)]
+        sources = [grouped(lines, s.strategy_name) for lines in (capped if key == "caps" else free)]
         curves = []
-        for name in sources[0]:
-            points = list(zip(*(lines[name] for lines in sources), strict=True))
-            x = [fmean(view.x(line) or 0.0 for line in same) for same in points]
-            y = [number(fmean(view.y.value(line) for line in same)) for same in points]
-            curves.append(Series(name, [*x], [*y]))
-        title = f"Mean of {len(sources)} datasets: {view.title}"
-        figures.append(Figure(f"{key}-mean", title, "line", view.axis, view.y.axis, curves))
-    return figures
+        for name, lines in sources[0].items():
+            if len(sources) == 1:
+                curves.append(s.series(name, lines, [*map(view.x.number, lines)], view.y))
+                continue
+            points = list(zip(*(of_source[name] for of_source in sources), strict=True))
+            x, y = ([s.mean(map(one.number, same)) for same in points] for one in (view.x, view.y))
+            curves.append(Series(name, [*x], y))
+        yield Figure(f"{key}-{suffix}", f"{label}: {view.title}", "line", view.axis, view.y_axis, curves)
 
 
 EXPERIMENT: Final = Experiment(

@@ -1,4 +1,4 @@
-"""The paper's theorem B.1 and figure 7: when do weighted votes stop sooner than counted ones?
+"""When do weighted votes stop sooner than counted ones? The paper's theorem B.1.
 
 Weights come from a pool's own paths, question by question, or from Beta distributions. Uniform small weights show the
 paper's "safety brake".
@@ -6,7 +6,7 @@ paper's "safety brake".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -17,27 +17,26 @@ from numpy.typing import NDArray
 
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.paper.calibration import ReadSignals, by_difficulty
-from sureenough.bench.paper.columns import VARIED, measure, pool_windows, settings_note
-from sureenough.bench.paper.experiment import Experiment, Findings, Inputs, over_pools
-from sureenough.bench.paper.figures import CATEGORIES
-from sureenough.bench.pipeline import PoolResults, Source
-from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
-from sureenough.bench.score import intervals
+from sureenough.bench.paper.experiment import Experiment, Found, Inputs, over_pools
+from sureenough.bench.paper.shared import CATEGORIES, VARIED, mean, pool_windows, resampled, settings_note
+from sureenough.bench.pipeline import PoolResults
+from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.tables import Cell, Column, Measure, Table, columns
 from sureenough.core.confidence import Bools, Floats
 from sureenough.core.stop_rules import betainc
 from sureenough.errors import UsageError
 from sureenough.pools import Question
 
-BetaCase = tuple[float, float, float, float, float]
+BetaCase = tuple[float, ...]
 """p, then the Beta parameters of the weights of right and of wrong paths: a, b, a, b."""
 RUNS: Final = 64
 MOST: Final = 512
-BETAS: Final = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0, 4.0, 5.0, 5.0))
-"""Easy, medium, hard: p, then the Beta parameters of right and of wrong weights."""
+BETAS: Final[Sequence[BetaCase]] = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0, 4.0, 5.0, 5.0))
+"""Easy, medium, hard."""
 SMALL: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 SHARES: Final = (0.9, 0.7, 0.6)
 LONG: Final = 4096
-VARIANT_NAMES: Final = {
+VARIANTS: Final = {
     "counts": "counted votes",
     "raw": "weights, raw",
     "mean": "weights, mean 1",
@@ -45,20 +44,24 @@ VARIANT_NAMES: Final = {
 }
 
 
-def _measure(inputs: Inputs) -> Findings:
+def _measure(inputs: Inputs) -> Iterator[Found]:
     """Stopping times by difficulty, the theorem's condition evaluated, and the safety brake."""
     seed = inputs.options.seed
-    pools: list[PoolResults[Simulated | None]] = []
-    tables, figures = [], []
     if inputs.sources:
-        pools = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
-        tables.append(_measured(pools, seed))
-        figures += [_bars(i, one) for i, one in enumerate(pools, 1)]
+        pools = over_pools(inputs, lambda pool: Simulate(pool.window, seed))
+        yield from (one.opened for one in pools)
+        yield _measured(pools, seed)
+        yield from (_bars(place, one) for place, one in enumerate(pools, 1))
     cases = _cases(inputs.sweep)
     if cases or not inputs.sources:
-        tables.append(_betas(cases or BETAS, seed))
-    brake, brake_figure = _brake(seed)
-    return Findings([*tables, brake], [*figures, brake_figure], NOTES, [one.opened for one in pools])
+        settings = settings_note(
+            budget=f"{MOST} votes", repeats=f"{40 * RUNS} runs, seed {seed}",
+            weights="1, drawn, and drawn over their mean",
+        )  # fmt: skip
+        rows = [_beta_row(case, seed) for case in cases or BETAS]
+        yield Table("beta", "Stopping times with weights from Beta distributions", BETA_COLUMNS, rows, [settings])
+    yield from _brake(seed)
+    yield from NOTES
 
 
 NOTES: Final = (
@@ -70,23 +73,28 @@ NOTES: Final = (
 )
 
 
+COLUMNS: Final = [
+    *columns("text", "dataset", "model", "difficulty"),
+    *columns("count", "questions"),
+    *columns("count", "solvable", unit="p > 0.5"),
+    *columns("number", "p", digits=3),
+    *columns("count", "some paths wrong", unit="p < 1, of solvable"),
+    *columns("percent", "informative", unit="% of those"),
+    *columns("count", "condition can hold", unit="p < 0.838, of solvable"),
+    *columns("count", "condition holds", unit="of those"),
+    *columns("number", *(f"N, {name}" for name in VARIANTS.values()), unit="votes", digits=1),
+    *columns("percent", *(f"condition holds, yet slower ({weights})" for weights in ("mean 1", "at most 1"))),
+    *columns("percent", *(f"wrong stops, {name}" for name in VARIANTS.values())),
+]
+
+
 def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Table:
-    columns = [
-        *map(ResultColumn, ("dataset", "model", "difficulty")),
-        ResultColumn("questions", "count"),
-        ResultColumn("solvable", "count", "p > 0.5"),
-        ResultColumn("p", "number", digits=3),
-        ResultColumn("some paths wrong", "count", "p < 1, of solvable"),
-        ResultColumn("informative", "percent", "% of those"),
-        ResultColumn("condition can hold", "count", "p < 0.838, of solvable"),
-        ResultColumn("condition holds", "count", "of those"),
-        *(ResultColumn(f"N, {VARIANT_NAMES[v]}", "number", "votes", 1) for v in VARIANTS),
-        *(ResultColumn(f"condition holds, yet slower ({w})", "percent", "%") for w in ("mean 1", "at most 1")),
-        *(ResultColumn(f"wrong stops, {VARIANT_NAMES[v]}", "percent", "%") for v in VARIANTS),
-    ]
-    groups = [(one.opened.source, *group) for one in pools for group in _by_difficulty(one.values).items()]
-    rows = [_row(*group, seed) for group in groups]
-    notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in pools]
+    rows: list[list[Cell]] = []
+    notes = []
+    for one in pools:
+        source, (how, groups) = one.opened.source, _groups(one)
+        notes.append(f"{source.dataset}: difficulty is {how}")
+        rows += [[source.dataset, source.model, name, *_row(group, seed)] for name, group in groups.items() if group]
     notes += [
         "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions",
         "condition can hold: no weights satisfy it from p = 0.838 on, since its left side is at most sqrt(p)",
@@ -97,84 +105,55 @@ def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Tabl
             weights="1 per path, and C_path raw, over its mean, and over its maximum",
         ),
     ]
-    return Table("measured", "Stopping times with weights measured on the pool", columns, rows, notes)
+    return Table("measured", "Stopping times with weights measured on the pool", COLUMNS, rows, notes)
 
 
-def _row(source: Source, name: str, questions: list[Simulated], seed: int) -> list[Cell]:
+def _row(questions: Sequence[Simulated], seed: int) -> list[Cell]:
     solvable = [one for one in questions if one.share > 0.5]
-    mixed = [one for one in solvable if one.informative is not None]
+    informative = [one.informative for one in solvable if one.informative is not None]
     possible = [one for one in solvable if can_hold(one.share)]
-    held = [one for one in possible if one.condition.holds]
-
-    def slower(variant: str) -> float | None:
-        return fmean(one.means[variant] > one.means["counts"] for one in held) if held else None
-
+    held = [one.means for one in possible if one.condition.holds]
+    slower = (mean(means[variant] > means["counts"] for means in held) for variant in ("mean", "unit"))
     return [
-        source.dataset,
-        source.model,
-        name,
         len(questions),
         len(solvable),
         fmean(one.share for one in questions),
-        len(mixed),
-        fmean(bool(one.informative) for one in mixed) if mixed else None,
+        len(informative),
+        mean(informative),
         len(possible),
         len(held),
-        *(_mean([one.means[v] for one in solvable], seed) for v in VARIANTS),
-        slower("mean"),
-        slower("unit"),
-        *(fmean(one.wrong[v] for one in questions) for v in VARIANTS),
+        *(_resampled([one.means[variant] for one in solvable], seed) for variant in VARIANTS),
+        *slower,
+        *(fmean(one.wrong[variant] for one in questions) for variant in VARIANTS),
     ]
 
 
-def _mean(values: list[float], seed: int) -> Measure | None:
+def _resampled(values: list[float], seed: int) -> Measure | None:
+    """One value has no interval."""
     if len(values) < 2:
         return Measure(values[0], None, None) if values else None
-    return measure(fmean(values), intervals(np.array(values).reshape(-1, 1), seed)[0])
+    return resampled(np.array(values), seed)
 
 
-def _by_difficulty(values: Sequence[Simulated | None]) -> dict[str, list[Simulated]]:
-    known = _known(values)
-    return {"all": known, **by_difficulty(known)[1]} if known else {}
-
-
-def _known(values: Sequence[Simulated | None]) -> list[Simulated]:
-    return [one for one in values if one is not None]
+def _groups(pool: PoolResults[Simulated | None]) -> tuple[str, dict[str, list[Simulated]]]:
+    """What difficulty is, and the questions of each; all questions first."""
+    every = [one for one in pool.values if one is not None]
+    how, groups = by_difficulty(every)
+    return how, {"all": every, **groups}
 
 
 def _bars(number: int, pool: PoolResults[Simulated | None]) -> Figure:
-    groups = {name: [q for q in group if q.share > 0.5] for name, group in _by_difficulty(pool.values).items()}
-    groups = {name: group for name, group in groups.items() if group}
+    means = {name: [one.means for one in group if one.share > 0.5] for name, group in _groups(pool)[1].items()}
+    drawn = {name: group for name, group in means.items() if group}
     series = [
-        Series(VARIANT_NAMES[v], list(groups), [fmean(one.means[v] for one in group) for group in groups.values()])
-        for v in VARIANTS
+        Series(name, [*drawn], [fmean(one[variant] for one in group) for group in drawn.values()])
+        for variant, name in VARIANTS.items()
     ]
-    source = pool.opened.source
-    title = f"{source.label}: mean votes until the posterior settles (solvable questions)"
+    title = f"{pool.opened.source.label}: mean votes until the posterior settles (solvable questions)"
     return Figure(f"measured-{number}", title, "bar", CATEGORIES, Axis("votes"), series)
 
 
-def _betas(cases: Sequence[BetaCase], seed: int) -> Table:
-    columns = [
-        ResultColumn("p", "number", digits=2),
-        *map(ResultColumn, ("weights of right paths", "weights of wrong paths")),
-        ResultColumn("left side", "number", digits=3),
-        ResultColumn("right side", "number", digits=3),
-        ResultColumn("holds"),
-        ResultColumn("N, counts", "number", "votes", 1),
-        ResultColumn("N, weights", "number", "votes", 1),
-        ResultColumn("N, weights of mean 1", "number", "votes", 1),
-        ResultColumn("wrong stops, counts", "percent", "%"),
-        ResultColumn("wrong stops, weights of mean 1", "percent", "%"),
-    ]
-    rows = [_beta_row(case, seed) for case in cases]
-    settings = settings_note(
-        budget=f"{MOST} votes", repeats=f"{40 * RUNS} runs, seed {seed}", weights="1, drawn, and drawn over their mean"
-    )
-    return Table("beta", "Stopping times with weights from Beta distributions", columns, rows, [settings])
-
-
-def _cases(sweep: Sequence[float] | None) -> tuple[BetaCase, ...]:
+def _cases(sweep: Sequence[float] | None) -> list[BetaCase]:
     """The experiment's own sweep: five numbers per case."""
     values = sweep or ()
     if len(values) % 5:
@@ -182,9 +161,17 @@ def _cases(sweep: Sequence[float] | None) -> tuple[BetaCase, ...]:
             f"theorem takes five numbers per case, {len(values)} were given: p, then the Beta parameters of right and "
             "of wrong weights, such as --sweep 0.9,8,2,5,5"
         )
-    return tuple(
-        (values[i], values[i + 1], values[i + 2], values[i + 3], values[i + 4]) for i in range(0, len(values), 5)
-    )
+    return [tuple(values[i : i + 5]) for i in range(0, len(values), 5)]
+
+
+BETA_COLUMNS: Final = [
+    *columns("number", "p", digits=2),
+    *columns("text", "weights of right paths", "weights of wrong paths"),
+    *columns("number", "left side", "right side", digits=3),
+    *columns("text", "holds"),
+    *columns("number", "N, counts", "N, weights", "N, weights of mean 1", unit="votes", digits=1),
+    *columns("percent", "wrong stops, counts", "wrong stops, weights of mean 1"),
+]
 
 
 def _beta_row(case: BetaCase, seed: int) -> list[Cell]:
@@ -194,57 +181,46 @@ def _beta_row(case: BetaCase, seed: int) -> list[Cell]:
     rng = np.random.default_rng((seed, 1))
     size = (40 * RUNS, MOST)
     right = rng.random(size) < p
-    weights = np.where(right, rng.beta(shape[0], shape[1], size), rng.beta(shape[2], shape[3], size))
-    moments = [m for a, b in (shape[:2], shape[2:]) for m in (a / (a + b), a * (a + 1) / ((a + b) * (a + b + 1)))]
+    betas = shape[:2], shape[2:]
+    weights = np.where(right, *(rng.beta(a, b, size) for a, b in betas))
+    moments = [m for a, b in betas for m in (a / (a + b), a * (a + 1) / ((a + b) * (a + b + 1)))]
     condition = condition_of(p, *moments)
-    mean = p * moments[0] + (1 - p) * moments[2]
-    counts, plain, scaled = (stopping(right, w) for w in (np.ones(size), weights, weights / mean))
-    named = [f"Beta({a:g}, {b:g})" for a, b in (shape[:2], shape[2:])]
+    expected = p * moments[0] + (1 - p) * moments[2]
+    counts, plain, scaled = (stopping(right, one) for one in (np.ones(size), weights, weights / expected))
     return [
-        p,
-        *named,
-        condition.left,
-        condition.right,
-        "yes" if condition.holds else "no",
-        counts.mean,
-        plain.mean,
-        scaled.mean,
-        float(counts.wrong.mean()),
-        float(scaled.wrong.mean()),
-    ]
+        p, *(f"Beta({a:g}, {b:g})" for a, b in betas), *condition, "yes" if condition.holds else "no",
+        counts.mean, plain.mean, scaled.mean, float(counts.wrong.mean()), float(scaled.wrong.mean()),
+    ]  # fmt: skip
 
 
-def _brake(seed: int) -> tuple[Table, Figure]:
+BRAKE_COLUMNS: Final = [
+    *columns("number", "p", "weight of every vote", digits=2),
+    *columns("number", "N, counts", "N, weights", unit="votes", digits=1),
+    *columns("ratio", "ratio"),
+    Column("the paper's 1/weight", "ratio", paper="appendix B.1"),
+    *columns("percent", "wrong stops", "never stopped"),
+]
+
+
+def _brake(seed: int) -> Iterator[Table | Figure]:
     """The factor in votes, against counting, if all weights are the same small number."""
     rows: list[list[Cell]] = []
-    series = [Series("1/weight", list(SMALL), [1.0 / eps for eps in SMALL], paper="appendix B.1")]
+    series = [Series("1/weight", [*SMALL], [1.0 / weight for weight in SMALL], paper="appendix B.1")]
     for p in SHARES:
-        rng = np.random.default_rng((seed, 2))
-        right = rng.random((4 * RUNS, LONG)) < p
+        right = np.random.default_rng((seed, 2)).random((4 * RUNS, LONG)) < p
         ones = np.ones(right.shape)
-        base = stopping(right, ones).mean
-        ratios: list[float | None] = []
-        for eps in SMALL:
-            stops = stopping(right, eps * ones)
+        base, ratios = stopping(right, ones).mean, list[float | None]()
+        for weight in SMALL:
+            stops = stopping(right, weight * ones)
             ratios.append(stops.mean / base)
-            rows.append(
-                [p, eps, base, stops.mean, ratios[-1], 1.0 / eps, float(stops.wrong.mean()), float(stops.open.mean())]
-            )
-        series.append(Series(f"p = {p:g}", list(SMALL), ratios))
-    columns = [
-        ResultColumn("p", "number", digits=2),
-        ResultColumn("weight of every vote", "number", digits=2),
-        ResultColumn("N, counts", "number", "votes", 1),
-        ResultColumn("N, weights", "number", "votes", 1),
-        ResultColumn("ratio", "ratio"),
-        ResultColumn("the paper's 1/weight", "ratio", paper="appendix B.1"),
-        ResultColumn("wrong stops", "percent", "%"),
-        ResultColumn("never stopped", "percent", "%"),
-    ]
-    x, y = Axis("weight of every vote", "log"), Axis("votes, relative to counting", "log")
-    figure = Figure("brake", "The safety brake: uniform small weights", "line", x, y, series)
+            shares = float(stops.wrong.mean()), float(stops.open.mean())
+            rows.append([p, weight, base, stops.mean, ratios[-1], 1.0 / weight, *shares])
+        series.append(Series(f"p = {p:g}", [*SMALL], ratios))
+    title = "The safety brake: uniform small weights"
     settings = settings_note(budget=f"{LONG} votes", repeats=f"{4 * RUNS} runs, seed {seed}", weights=VARIED)
-    return Table("brake", "The safety brake: uniform small weights", columns, rows, [settings]), figure
+    yield Table("brake", title, BRAKE_COLUMNS, rows, [settings])
+    x, y = Axis("weight of every vote", "log"), Axis("votes, relative to counting", "log")
+    yield Figure("brake", title, "line", x, y, series)
 
 
 EXPERIMENT: Final = Experiment(
@@ -255,10 +231,8 @@ EXPERIMENT: Final = Experiment(
     reads=("sweep",),
 )
 
-
 TAU: Final = 0.95
 BLOCK: Final = 32
-VARIANTS: Final = ("counts", "raw", "mean", "unit")
 
 
 class Stops(NamedTuple):
@@ -340,8 +314,6 @@ class Simulated(NamedTuple):
     condition: Condition
     means: dict[str, float]  # stopping time by variant
     wrong: dict[str, float]  # share of runs that settled on the wrong side
-    open: dict[str, float]
-    graded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,30 +321,26 @@ class Simulate:
     """The pipeline's task: draw a question's paths with replacement, stop by counts and by three scales of weight."""
 
     window: int
-    runs: int
-    most: int
     seed: int
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> Simulated | None:
         """None if the question has no gold answer or no answered path."""
         paths = ReadSignals(self.window)(question, judged)
-        if not paths.graded or not paths.right.size or not paths.lowest.any():
+        if paths is None or not paths.lowest.any():
             return None
-        rng = np.random.default_rng((self.seed, crc32(question.id.encode())))
-        drawn = rng.integers(paths.right.size, size=(self.runs, self.most))
-        right, weights = paths.right[drawn], paths.lowest[drawn]
-        scales = {"counts": 0.0, "raw": 1.0, "mean": float(paths.lowest.mean()), "unit": float(paths.lowest.max())}
-        stops = {
-            name: stopping(right, weights / scale if scale else np.ones_like(weights)) for name, scale in scales.items()
-        }
-        c, i = paths.lowest[paths.right], paths.lowest[~paths.right]
+        weights = paths.lowest
+        drawn = np.random.default_rng((self.seed, crc32(question.id.encode()))).integers(
+            weights.size, size=(RUNS, MOST)
+        )
+        scaled = {"counts": np.ones_like(weights), "raw": weights, "mean": weights / float(weights.mean()),
+                  "unit": weights / float(weights.max())}  # fmt: skip
+        stops = {name: stopping(paths.right[drawn], one[drawn]) for name, one in scaled.items()}
+        right, wrong = weights[paths.right], weights[~paths.right]
         return Simulated(
             paths.level,
             paths.share,
-            bool(c.mean() > i.mean()) if c.size and i.size else None,
-            condition(paths.share, c, i),
+            bool(right.mean() > wrong.mean()) if right.size and wrong.size else None,
+            condition(paths.share, right, wrong),
             {name: stop.mean for name, stop in stops.items()},
             {name: float(stop.wrong.mean()) for name, stop in stops.items()},
-            {name: float(stop.open.mean()) for name, stop in stops.items()},
-            True,
         )

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sureenough.bench.report.figures import MISSING, can_draw, draw
-from sureenough.bench.report.page import page
-from sureenough.bench.report.text_tables import comma_separated, latex, markdown, slug
-from sureenough.bench.result import ExperimentResult, Provenance, Table, read
+from sureenough.bench.report.page import page, slug
+from sureenough.bench.result import ExperimentResult, read
+from sureenough.bench.tables import Table, comma_separated, latex, markdown
 from sureenough.errors import UsageError
 
-FORMS: Final[dict[str, Callable[[Table, Provenance], str]]] = {"md": markdown, "tex": latex, "csv": comma_separated}
+FORMS: Final[dict[str, Callable[[Table, str], str]]] = {"md": markdown, "tex": latex, "csv": comma_separated}
 
 
 class Report(NamedTuple):
@@ -45,12 +45,12 @@ def build(results: Sequence[ExperimentResult], out: Path, *, title: str) -> Repo
     """Write the report into a folder; without matplotlib it has no figures, and says so."""
     missing = "" if can_draw() or not any(result.figures for result in results) else MISSING
     tables = {
-        out / "tables" / f"{slug(result.name)}-{slug(table.name)}.{form}": render(table, result.provenance)
+        out / "tables" / f"{slug(result.name)}-{slug(table.name)}.{form}": render(table, result.provenance.origin)
         for result in results
         for table in result.tables
         for form, render in FORMS.items()
     }
-    drawn = [[] if missing else [draw(one, result.provenance) for one in result.figures] for result in results]
+    drawn = [[] if missing else [draw(one, result.provenance.origin) for one in result.figures] for result in results]
     figures = {
         out / "figures" / f"{slug(result.name)}-{slug(figure.name)}.svg": svg
         for result, own in zip(results, drawn, strict=True)

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from math import log2
 from typing import Any, Final
 
-from sureenough.bench.report.text_tables import one_line, origin
-from sureenough.bench.result import Axis, Figure, Provenance, Series
+from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.tables import one_line
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080", "#8c510a")
 OUTSIDE: Final = COLOURS[6]
@@ -31,14 +31,14 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(figure: Figure, provenance: Provenance) -> str:
+def draw(figure: Figure, origin: str) -> str:
     """An SVG file, the same bytes every time, with its origin."""
     import matplotlib as mpl
     from matplotlib.backends import backend_svg
     from matplotlib.figure import Figure as Canvas
 
     out = io.StringIO()
-    metadata = {"Title": one_line(figure.title), "Description": origin(provenance), "Date": None}
+    metadata = {"Title": one_line(figure.title), "Description": origin, "Date": None}
     with mpl.rc_context(STYLE):
         lines = len(figure.series[0].x) if figure.kind == "intervals" else len(figure.series)
         width, height = 5.4 if len(figure.series) > 1 else 4.6, max(3.1, 0.7 + 0.17 * lines)  # the legend must fit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
@@ -16,19 +17,15 @@ from typing import Final
 
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report.figures import embedded
-from sureenough.bench.report.text_tables import interval, slug, value_of, value_text, without_constants
 from sureenough.bench.result import (
     AnswerGroup,
-    Cell,
     ExperimentResult,
     Figure,
-    Measure,
     PoolQuestions,
     QuestionAnswers,
-    ResultColumn,
     StrategyOnQuestion,
-    Table,
 )
+from sureenough.bench.tables import Field, Table, field, html, table, without_constants
 
 MOST_ANSWERS: Final = 20
 """Of a question, that the page lists."""
@@ -84,7 +81,7 @@ def _hash(text: str) -> str:
 def _section(result: ExperimentResult, drawn: Sequence[str]) -> str:
     figures = "".join(map(_figure, result.figures, drawn))
     grid = f'<div class="figures">{figures}</div>' if figures else ""
-    tables = "".join(_table(result, table) for table in result.tables)
+    tables = "".join(_table(result, one) for one in result.tables)
     return (
         f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>{grid}{tables}'
         f"{''.join(map(_question_list, result.questions))}{_notes(result.notes)}"
@@ -94,7 +91,6 @@ def _section(result: ExperimentResult, drawn: Sequence[str]) -> str:
 
 def _origin(result: ExperimentResult) -> str:
     made = result.provenance
-    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     pools = "".join(
         f"<li>{escape(pool.dataset)}, {escape(pool.model)}: <code>{escape(pool.file)}</code>, "
         f"{pool.questions or 0:,} questions, {pool.paths or 0:,} paths, sha256 <code>{escape(pool.sha256)}</code></li>"
@@ -102,7 +98,7 @@ def _origin(result: ExperimentResult) -> str:
     )
     settings = escape(json.dumps(made.settings, ensure_ascii=False, default=str)) if made.settings else "defaults"
     return (
-        f'<p class="muted">{escape(versions)}; {made.seconds:,.1f} s, {escape(made.date)}</p>'
+        f'<p class="muted">{escape(made.made_with)}; {made.seconds:,.1f} s, {escape(made.date)}</p>'
         f"<details><summary>Pools and settings</summary><ul>{pools}</ul>"
         f'<p class="muted">Settings: <code>{settings}</code></p></details>'
     )
@@ -115,41 +111,15 @@ def _figure(figure: Figure, svg: str) -> str:
     return f"<figure><h3>{escape(figure.title)}{live}</h3>{plot}{caption}</figure>"
 
 
-def _table(result: ExperimentResult, table: Table) -> str:
-    live = '<span class="badge">live</span>' if table.live else ""
-    table, constants = without_constants(table)
+def _table(result: ExperimentResult, full: Table) -> str:
+    live = '<span class="badge">live</span>' if full.live else ""
+    shown, constants = without_constants(full)
     caption = f'<p class="muted">{escape(constants)}</p>' if constants else ""
-    head = "".join(_head(column) for column in table.columns)
-    rows = "".join(
-        f"<tr>{''.join(_cell(cell, column) for cell, column in zip(row, table.columns, strict=True))}</tr>"
-        for row in table.rows
-    )
+    name = f"{slug(result.name)}-table-{slug(full.name)}"
     return (
-        f"<h3>{escape(table.title)}{live}</h3>{caption}"
-        f'<div class="scroll" tabindex="0"><table id="{slug(result.name)}-table-{slug(table.name)}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{_notes(table.notes)}"
+        f"<h3>{escape(full.title)}{live}</h3>{caption}"
+        f'<div class="scroll" tabindex="0">{html(shown, name)}</div>{_notes(full.notes)}'
     )
-
-
-def _head(column: ResultColumn) -> str:
-    under = " · ".join(part for part in (column.unit, f"paper, {column.paper}" if column.paper else "") if part)
-    small = f"<small>{escape(under)}</small>" if under else "<small>&nbsp;</small>"
-    return f'<th scope="col" class="{_class(column)}"><button type="button">{escape(column.title)}{small}</button></th>'
-
-
-def _cell(cell: Cell, column: ResultColumn) -> str:
-    """The value for sorting in an attribute, its text, the interval in smaller type."""
-    value = value_of(cell)
-    if isinstance(value, str):
-        return f'<td class="text" title="{escape(value)}">{escape(value)}</td>'
-    bounds = interval(cell, column) if isinstance(cell, Measure) else ""
-    small = f" <small>{escape(bounds)}</small>" if bounds else ""
-    sort_value = "" if value is None else repr(value)
-    return f'<td class="{_class(column)}" data-v="{sort_value}">{escape(value_text(cell, column))}{small}</td>'
-
-
-def _class(column: ResultColumn) -> str:
-    return ("text" if column.kind == "text" else "number") + (" paper" if column.paper else "")
 
 
 def _notes(notes: Sequence[str]) -> str:
@@ -173,21 +143,20 @@ def _question_list(pool: PoolQuestions) -> str:
 def _question(strategies: Sequence[str], question: QuestionAnswers, done: Sequence[StrategyOnQuestion]) -> str:
     gold = f", gold answer {_short(question.gold)}" if question.gold is not None else ""
     paths = sum(len(group.paths) for group in question.answers)
-    rows = "".join(
-        f'<tr><td class="text">{escape(name)}</td><td>{_share(one)}</td><td>{one.tokens:,.0f}</td></tr>'
-        for name, one in zip(strategies, done, strict=True)
-    )
     head = "right" if question.gold is not None else "agrees with sc"
-    answers = "".join(map(_answer, question.answers[:MOST_ANSWERS]))
+    fields: list[Field[tuple[str, StrategyOnQuestion]]] = [
+        field("strategy", lambda pair: pair[0]),
+        field(f"{head}, %", lambda pair: _share(pair[1]), "number"),
+        field("tokens", lambda pair: pair[1].tokens, "count"),
+    ]
+    strategy_table = html(table("", "", fields, zip(strategies, done, strict=True)))
+    answer_table = html(table("", "", ANSWER_FIELDS, question.answers[:MOST_ANSWERS]))
     left_out = len(question.answers) - MOST_ANSWERS
     more = f'<p class="muted">and {left_out} more answers</p>' if left_out > 0 else ""
     return (
         f"<details><summary>{escape(_short(question.id))}{escape(gold)}: {paths} paths, {len(question.answers)} "
-        f'answers; {escape(_changed(strategies, done))}</summary><div class="pair">'
-        f'<table><thead><tr><th class="text">strategy</th><th>{head}, %</th><th>tokens</th></tr></thead>'
-        f'<tbody>{rows}</tbody></table><div><table><thead><tr><th class="text">answer</th><th>right</th><th>paths</th>'
-        f'<th>mean tokens</th><th class="text">path numbers</th></tr></thead><tbody>{answers}</tbody></table>{more}'
-        "</div></div></details>"
+        f'answers; {escape(_changed(strategies, done))}</summary><div class="pair">{strategy_table}'
+        f"<div>{answer_table}{more}</div></div></details>"
     )
 
 
@@ -202,17 +171,6 @@ def _share(one: StrategyOnQuestion) -> str:
     return f"{100 * (one.agreed if one.right is None else one.right):.0f}"
 
 
-def _answer(group: AnswerGroup) -> str:
-    right = "–" if group.right is None else "yes" if group.right else "no"
-    answer = "no answer" if group.answer is None else _short(group.answer)
-    numbers = _short(", ".join(_ranges(sorted(group.paths))), 120)
-    mean = sum(group.tokens) / len(group.tokens)
-    return (
-        f'<tr><td class="text">{escape(answer)}</td><td>{right}</td><td>{len(group.paths)}</td><td>{mean:,.0f}</td>'
-        f'<td class="text">{numbers}</td></tr>'
-    )
-
-
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:
     """0–3, 7: runs of consecutive numbers."""
     start = 0
@@ -225,3 +183,17 @@ def _ranges(numbers: Sequence[int]) -> Iterator[str]:
 
 def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+ANSWER_FIELDS: Final[Sequence[Field[AnswerGroup]]] = (
+    field("answer", lambda group: "no answer" if group.answer is None else _short(group.answer)),
+    field("right", lambda group: None if group.right is None else "yes" if group.right else "no", "number"),
+    field("paths", lambda group: len(group.paths), "count"),
+    field("mean tokens", lambda group: sum(group.tokens) / len(group.tokens), "count"),
+    field("path numbers", lambda group: _short(", ".join(_ranges(sorted(group.paths))), 120)),
+)
+
+
+def slug(text: str) -> str:
+    """For file names and links: letters, digits and hyphens, nothing else."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:80] or "unnamed"
