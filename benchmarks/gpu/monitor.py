@@ -25,8 +25,7 @@ import common
 
 from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
-from sureenough.engines.watch.protocol import WatchRequest
-from sureenough.engines.watch.record import TIERS
+from sureenough.engines.watch.protocol import TIERS, WatchRequest
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
 from sureenough.vllm.kernels.monitor_step import launch_step
 from sureenough.vllm.monitor import BatchMonitor, State, empty_state, row_signals, start_path

@@ -20,8 +20,7 @@ from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.watch.protocol import K, WatchRequest
-from sureenough.engines.watch.record import parse_summary
+from sureenough.engines.watch.protocol import K, WatchRequest, parse_summary
 
 INSTRUCTION = " Put the final answer in \\boxed{}."
 ALL_AT_ONCE, PLANNED = "all at once", "hurry 0.25"

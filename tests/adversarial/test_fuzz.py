@@ -27,8 +27,7 @@ from sureenough.engines.openai.errors import ServerErrors, StreamError
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
-from sureenough.engines.watch.protocol import ARGUMENTS, is_watchable, parse_watch_arguments
-from sureenough.engines.watch.record import parse_summary
+from sureenough.engines.watch.protocol import ARGUMENTS, is_watchable, parse_summary, parse_watch_arguments
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.json_text import encode
 from sureenough.pools.journal import Journal
@@ -140,8 +139,8 @@ def test_replies(events: list[bytes], signals: bool, limit: int, size: int) -> N
     chunks: list[Part] = []
     try:
         for start in range(0, len(raw), size):
-            chunk = parser.feed(raw[start : start + size])
-            chunks += [] if chunk is None else [chunk]
+            if (new := parser.feed(raw[start : start + size])) is not None:
+                chunks.append(new)
             if parser.error is not None or parser.full or parser.done:
                 break
         if parser.error is None:

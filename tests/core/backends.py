@@ -10,7 +10,7 @@ import numpy as np
 
 from sureenough.core.confidence import TIER_NONE, Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
-from sureenough.engines.watch.record import TIERS
+from sureenough.engines.watch.protocol import TIERS
 from sureenough.vllm.kernels.batched import (
     RESULT_COLUMNS,
     RESULT_LOWEST,

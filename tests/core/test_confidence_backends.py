@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sureenough.core.confidence import Floats, Monitor, Windows, instability_of_window, scan, scan_all
 from sureenough.core.pruning import Calibrate, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
-from sureenough.engines.watch.record import TIERS
+from sureenough.engines.watch.protocol import TIERS
 from sureenough.pools import Pool, Question, RecordedPath
 from sureenough.vllm.kernels.batched import Ints, push_batch
 from tests import literal

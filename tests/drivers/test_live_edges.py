@@ -362,7 +362,7 @@ class ClosesContinuations(Fake):
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         async with aclosing(super().extend(prompt, beginning, options, seed=seed)) as chunks:
             async for chunk in chunks:
-                yield replace(chunk, closed=True) if isinstance(chunk, End) else chunk
+                yield replace(chunk, beyond=1) if isinstance(chunk, End) else chunk
 
 
 def test_a_continuation_that_its_engine_closed_may_have_cost_more() -> None:

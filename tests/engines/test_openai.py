@@ -201,11 +201,11 @@ def test_a_path_is_cut_at_its_limit_to_the_token(sent: dict[str, Any], signals: 
         sent = sent | {"per_chunk": 1}  # a chunk without log-probabilities counts as one
     usual = asked(replace(PLAIN, tokens=500))
     got = asked(replace(PLAIN, tokens=500, obeys=False, **sent), signals=signals, max_path_tokens=40)
-    assert (got.end.finish, got.end.closed) == ("length", True)
+    assert got.end.finish == "length"
     assert len(got.signals) + got.unread == 40
     assert got.signals == usual.signals[: 40 * signals]
     assert got.text == "".join([token.text for token in usual.tokens][:40])
-    assert got.end.beyond >= (2 if "merged" in sent else 0)  # counted, not kept
+    assert got.end.beyond >= (2 if "merged" in sent else 1)  # counted, not kept
 
 
 def test_without_signals_no_candidates_are_asked_for() -> None:

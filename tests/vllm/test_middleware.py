@@ -4,41 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from yarl import URL
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
-from sureenough.engines.openai.http import FetchedResponse, Transport
-from sureenough.engines.openai.wire import InvalidReply
-from sureenough.engines.watch.client import MonitorClient, is_watched
+from sureenough.engines.watch.client import WatchClient, WatchedPath
 from sureenough.engines.watch.protocol import (
     PROTOCOL_VERSION,
     SOCKET_ENV,
+    UNKNOWN_PATH,
     WATCH_HEADER,
     WATCHED_HEADER,
     WINDOW_ENV,
     WatchRequest,
     parse_watch_arguments,
 )
-from sureenough.engines.watch.record import UNKNOWN_PATH
 from sureenough.vllm import middleware
 from sureenough.vllm.middleware import RecordsMiddleware
 
 
-class FixedTransport(Transport):
-    """Answers requests with the given responses, the last first."""
+def watching(*bodies: bytes | None) -> WatchClient:
+    """A client whose requests beside those for paths are answered with these bodies."""
+    remaining = iter(bodies)
 
-    def __init__(self, responses: list[FetchedResponse]) -> None:
-        self.responses = responses
+    async def fetch(*_: Any, **__: Any) -> bytes | None:
+        return next(remaining)
 
-    async def fetch(self, *arguments: Any, **options: Any) -> FetchedResponse:
-        return self.responses.pop()
+    return WatchClient(fetch)
+
+
+def is_watched(headers: Mapping[str, str]) -> bool:
+    return WatchedPath(watching(), REQUEST).accepted(headers)
 
 
 REQUEST = WatchRequest("some-path-key", 64, Gate(drop=2.5, trust=9.0))
@@ -205,17 +207,17 @@ def test_deeply_nested_json() -> None:
 )
 def test_without_records_later_paths_are_not_watched(record: Any, trusted: bool) -> None:
     prompt = Prompt((), signals=True, watch=WatchOptions(8, None))
-    client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
-    request = client.watch_request(prompt, 20, {})
-    assert request is not None
-    with pytest.raises(InvalidReply, match="watched a path, but its record could not be read: ") as raised:
-        client.summary(request, record)
-    assert raised.value.quoted
-    assert (client.watch_request(prompt, 20, {}) is not None) is trusted
+    client = watching()
+    path = client.path(prompt, 20, {})
+    assert path is not None
+    path.receive({"record": record})
+    with pytest.raises(ValueError, match=r"."):
+        path.summary()
+    assert (client.path(prompt, 20, {}) is not None) is trusted
 
 
-def counts(*tokens: Any, status: int = 200) -> FetchedResponse:
-    return FetchedResponse(status, {}, json.dumps({"tokens": list(tokens)}).encode())
+def counts(*tokens: Any) -> bytes:
+    return json.dumps({"tokens": list(tokens), "tails": [1.5] * len(tokens)}).encode()
 
 
 @pytest.mark.parametrize(
@@ -227,18 +229,20 @@ def counts(*tokens: Any, status: int = 200) -> FetchedResponse:
         ([counts(None), counts(None)], []),
         ([counts("x"), counts("x")], []),
         ([counts(1, 2), counts(1, 2)], []),
-        ([FetchedResponse(404, {}, b"{}")] * 2, []),
+        ([b"{}"] * 2, []),
+        ([None] * 2, []),
     ],
 )
 def test_tokens_after_a_cancel_are_counted_once_the_path_has_stopped(replies: list[Any], unheard: list[int]) -> None:
     reported: list[int] = []
-    options = WatchOptions(8, None, reported.append)
 
     async def use() -> None:
-        client = MonitorClient(FixedTransport(replies[::-1]), URL("http://here/v1"))
-        await client.report_cancelled(REQUEST, options, 10)  # no path was ever watched there: nothing is asked
+        client = watching(*replies)
+        path = WatchedPath(client, REQUEST, reported.append)
+        path.receive({"tokens": 11, "tail": 1.5})
+        await path.cancelled()  # no path was ever watched there: nothing is asked
         client.present = True
-        await client.report_cancelled(REQUEST, options, 10)
+        await path.cancelled()
 
     asyncio.run(use())
     assert reported == unheard
@@ -254,14 +258,16 @@ def test_tokens_after_a_cancel_are_counted_once_the_path_has_stopped(replies: li
     ],
 )  # fmt: skip
 def test_paths_are_watched_as_their_options_say(prompt: Prompt, k: int, watched: bool) -> None:
-    client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
-    request = client.watch_request(prompt, k, {"logit_bias": {"5": 1.0}})  # the server decides
-    assert (request is not None) is watched
-    if request is not None and prompt.watch is not None:
+    client = watching()
+    path = client.path(prompt, k, {"logit_bias": {"5": 1.0}})  # the server decides
+    assert (path is not None) is watched
+    if path is not None and prompt.watch is not None:
+        request, other = path.request, client.path(prompt, k, {})
         assert request.trace is (prompt.watch.gate is None)
         assert request.gate == (prompt.watch.gate or Gate())
         assert request.record
-        assert request.key != getattr(client.watch_request(prompt, k, {}), "key", None)
+        assert other is not None
+        assert request.key != other.request.key
 
 
 @pytest.mark.parametrize(
@@ -276,11 +282,12 @@ def test_paths_are_watched_as_their_options_say(prompt: Prompt, k: int, watched:
 )
 def test_a_path_without_signals_is_only_counted(sampling: dict[str, Any], watched: bool) -> None:
     """Whatever its options say; and if a server could refuse to watch it, it is not asked to."""
-    client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
+    client = watching()
     for options, k in ((WatchOptions(None, Gate()), 20), (WatchOptions(8, None), 5)):
-        request = client.watch_request(Prompt((), signals=False, watch=options), k, sampling)
-        assert (request is not None) is watched
-        if request is not None:
+        path = client.path(Prompt((), signals=False, watch=options), k, sampling)
+        assert (path is not None) is watched
+        if path is not None:
+            request = path.request
             assert (request.window, request.gate, request.trace, request.record) == (1, Gate(), False, False)
             assert parse_watch_arguments(request.to_arguments()) == replace(request, record=True, polled=False)
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 else:
     torch = require("torch")
 
-from sureenough.engines.watch.protocol import K, WatchRequest
-from sureenough.engines.watch.record import MissingRecord, PathRecord
+from sureenough.engines.watch.protocol import K, MissingRecord, PathRecord, WatchRequest
 from sureenough.vllm.monitor import BatchMonitor, row_signals, torch_signals
 from sureenough.vllm.records import PathRecords
 

@@ -18,9 +18,8 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.watch import client
-from sureenough.engines.watch.client import MAX_FAILURES, PolledReply, ProgressPoller
-from sureenough.engines.watch.protocol import SOCKET_ENV
-from sureenough.engines.watch.record import Progress
+from sureenough.engines.watch.client import MAX_FAILURES, InterruptibleBody, ProgressPoller, WatchClient
+from sureenough.engines.watch.protocol import SOCKET_ENV, Progress
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import PathRecords, serve_records
@@ -52,16 +51,16 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bytes_and_progress_come_in_any_order() -> None:
     async def use() -> None:
         content = Content()
-        reply = PolledReply(content)
-        reply.add(Progress(3, None))
-        reply.add(Progress(5, 1.0))
-        assert await reply.read(9) == (5, 1.0)
+        reply = InterruptibleBody(content)
+        reply.wake()
+        reply.wake()
+        assert await reply.read(9) is None
         content.pieces.put_nowait(b"abc")
         assert await reply.read(9) == b"abc"
         reading = asyncio.create_task(reply.read(9))
         await asyncio.sleep(0)
-        reply.add(Progress(6, 2.0))
-        assert await reading == (6, 2.0)
+        reply.wake()
+        assert await reading is None
         content.pieces.put_nowait(ConnectionError("gone"))
         with pytest.raises(ConnectionError, match="gone"):
             await reply.read(9)
@@ -77,7 +76,7 @@ def test_a_reply_that_is_closed_or_cancelled_leaves_no_task_behind(broken: bool)
     async def use() -> None:
         before = asyncio.all_tasks()
         content = Content()
-        reply = PolledReply(content)
+        reply = InterruptibleBody(content)
         reading = asyncio.create_task(reply.read(9))
         await asyncio.sleep(0.01)
         reading.cancel()
@@ -102,11 +101,11 @@ def test_requests_that_fail_end_and_are_not_tried_again(response: Sequence[Progr
             return response
 
         poller = ProgressPoller(fetch)
-        async with poller.following("a" * 8, Content()), poller.following("b" * 8, Content()):
+        async with poller.following("a" * 8, print), poller.following("b" * 8, print):
             while not poller.failed:
                 await asyncio.sleep(0.01)
         assert len(asked) == MAX_FAILURES
-        async with poller.following("c" * 8, Content()):
+        async with poller.following("c" * 8, print):
             await asyncio.sleep(0.1)
         assert len(asked) == MAX_FAILURES
         assert asyncio.all_tasks() == before
@@ -150,10 +149,10 @@ class Growing:
 
 
 class Recorder:
-    """A middleware that counts requests for progress, and may refuse them or hide that the client can send them."""
+    """A middleware that counts requests for progress, and may refuse them."""
 
-    def __init__(self, app: Any, *, refuses: bool, old: bool) -> None:
-        self.app, self.polls, self.refuses, self.old = app, 0, refuses, old
+    def __init__(self, app: Any, *, refuses: bool) -> None:
+        self.app, self.polls, self.refuses = app, 0, refuses
         self.sent = list[bytes]()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -163,11 +162,6 @@ class Recorder:
                 await send({"type": "http.response.start", "status": 404, "headers": []})
                 await send({"type": "http.response.body", "body": b"[" * 5_000})
                 return
-
-        if self.old:
-            scope = scope | {
-                "headers": [(name, value.replace(b'"polled"', b'"x"')) for name, value in scope["headers"]]
-            }
 
         async def record(message: Any) -> None:
             if b"sureenough" in message.get("body", b"") and message.get("more_body"):
@@ -191,9 +185,9 @@ async def served(app: Any) -> AsyncIterator[str]:
         await serving
 
 
-@pytest.mark.parametrize("way", ["polled", "an old server", "an old client", "polls refused"])
+@pytest.mark.parametrize("way", ["polled", "polls refused", "polls refused before"])
 @pytest.mark.parametrize("signals", [True, False])
-def test_clients_and_servers_of_all_versions_count_the_same(
+def test_paths_are_counted_with_polls_and_without(
     way: str, signals: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
@@ -210,9 +204,10 @@ def test_clients_and_servers_of_all_versions_count_the_same(
 
     async def use() -> None:
         vllm = Growing(records)
-        recorder = Recorder(RecordsMiddleware(vllm), refuses=way == "polls refused", old=way == "an old server")
+        recorder = Recorder(RecordsMiddleware(vllm), refuses=way != "polled")
         async with served(recorder) as url, OpenAI(url, "tiny").open(parallel=PATHS) as engine:
-            engine.monitor._poller.failed = way == "an old client"  # its header has no such field
+            assert isinstance(engine.watcher, WatchClient)
+            engine.watcher.poller.failed = way == "polls refused before"
             grown = [0] * PATHS
             paths = [asyncio.create_task(path(engine, seed, grown)) for seed in range(PATHS)]
             while min(grown) < 1:  # every reply has begun
@@ -230,8 +225,8 @@ def test_clients_and_servers_of_all_versions_count_the_same(
                 assert sum(chunk.unread for chunk in chunks) == vllm.tokens
                 assert "".join(chunk.text for chunk in chunks) == "It is 7."
                 assert (chunks[-1].summary is not None) is signals
-            assert (recorder.polls > 0) is (way in ("polled", "polls refused"))
-            if way in ("polled", "polls refused"):
+            assert (recorder.polls > 0) is (way != "polls refused before")
+            if way != "polls refused before":
                 assert events == PATHS  # the first count of each
             else:
                 assert events > PATHS

@@ -15,12 +15,13 @@ from sureenough.engines.base import WatchOptions
 from sureenough.engines.watch.protocol import (
     RECORDS_ENV,
     WINDOW_ENV,
+    PathRecord,
     WatchRequest,
     can_prune,
+    parse_summary,
     parse_watch_arguments,
     record_bytes,
 )
-from sureenough.engines.watch.record import PathRecord, parse_summary
 from sureenough.errors import UsageError
 from sureenough.vllm import versions
 from sureenough.vllm.versions import check_version
@@ -135,7 +136,7 @@ HEAVY = {"pyarrow", "aiohttp", "httpx", "typer", "rich", "msgspec", "scipy"}
 def test_the_server_part_imports_only_numpy() -> None:
     """It runs in vLLM's environment, where sureenough's own dependencies may be missing."""
     parts = [f"sureenough.vllm.{part}" for part in ("records", "scheduler", "middleware", "versions")]
-    shared = ["sureenough.engines.watch.protocol", "sureenough.engines.watch.record"]
+    shared = ["sureenough.engines.watch.protocol", "sureenough.engines.watch.protocol"]
     assert not (HEAVY | {"torch"}) & loaded_by(*shared, *parts)
 
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from sureenough.core.confidence import scan
 from sureenough.core.pruning import Tier
-from sureenough.engines.watch.protocol import SOCKET_ENV
-from sureenough.engines.watch.record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
+from sureenough.engines.watch.protocol import SOCKET_ENV, UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
 from sureenough.vllm.middleware import RecordsMiddleware, monitor_info
 from sureenough.vllm.records import (
     FINISHED_BYTES,

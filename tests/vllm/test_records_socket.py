@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sureenough.engines.watch.record import Progress
+from sureenough.engines.watch.protocol import Progress
 from sureenough.vllm import records as records_module
 from sureenough.vllm.records import (
     PathRecords,

@@ -24,10 +24,9 @@ from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import WatchOptions, as_part, opened
 from sureenough.engines.openai.client import OpenAI, settled_counters
-from sureenough.engines.openai.errors import parse_url
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.watch.client import fetch_monitor_info
-from sureenough.engines.watch.record import parse_summary
+from sureenough.engines.watch.protocol import parse_summary
 from sureenough.pools import Journal
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
@@ -296,11 +295,9 @@ def test_signals_equal_those_of_the_requests_own_log_probabilities(prompt: str) 
 
 def test_a_server_without_a_monitor_has_no_monitor_info() -> None:
     async def use() -> None:
-        async with engine().open(parallel=1) as connection:
-            transport = connection.transport
-            assert await fetch_monitor_info(transport, parse_url(str(URL))) is not None
-            assert await fetch_monitor_info(transport, parse_url(f"{URL}/elsewhere")) is None
-            assert await fetch_monitor_info(transport, parse_url("http://127.0.0.1:9/v1")) is None
+        for url, known in ((str(URL), True), (f"{URL}/elsewhere", False), ("http://127.0.0.1:9/v1", False)):
+            async with se.OpenAI(url, "tiny").open(parallel=1) as connection:
+                assert (await fetch_monitor_info(connection.fetch) is not None) is known
 
     bounded(use())
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.base import Part
+from sureenough.engines.base import Report
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.reply import ReplyParser
+from sureenough.engines.openai.wire import InvalidReply
+from sureenough.engines.watch.client import WatchClient, WatchedPath
 from sureenough.engines.watch.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
-from sureenough.engines.watch.record import parse_summary
 from sureenough.vllm import middleware
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
@@ -90,11 +91,15 @@ def post(
     return sent[0], b"".join(message["body"] for message in sent[1:])
 
 
-def read(raw: bytes) -> tuple[ReplyParser, list[Part]]:
+async def no_response(*_: Any, **__: Any) -> None:
+    """No request beside that for the path reaches the server."""
+
+
+def read(raw: bytes, request: WatchRequest = REQUEST) -> tuple[ReplyParser, list[Report]]:
     parser = ReplyParser(20, True)
-    parser.leave_to_server()
-    chunks = [chunk for line in raw.split(b"\n\n") if (chunk := parser.feed(line + b"\n\n")) is not None]
-    return parser, chunks
+    parser.leave_to(WatchedPath(WatchClient(no_response), request))
+    reports = [parser.feed(line + b"\n\n") for line in raw.split(b"\n\n")]
+    return parser, [report for report in reports if isinstance(report, Report)]
 
 
 def test_counts_come_while_the_path_grows_and_everything_else_at_its_end(records: PathRecords) -> None:
@@ -107,27 +112,27 @@ def test_counts_come_while_the_path_grows_and_everything_else_at_its_end(records
     assert (last.prompt_tokens, last.finish, last.estimated) == (9, "stop", False)
     assert [chunk.text for chunk in chunks if chunk.text] == ["<think>\n3 + 4\n</think>\n\nIt is 7."]
     assert parser.done
-    assert parser.record is not None
-    assert parse_summary(parser.record, 4).tokens == 6
+    assert last.summary is not None
+    assert last.summary.tokens == 6
 
 
 COUNTED = WatchRequest(KEY, 1, record=False)
 
 
 def test_a_path_that_is_only_counted_has_no_record(records: PathRecords) -> None:
-    parser, chunks = read(post(vllm(records), BODY, COUNTED)[1])
+    parser, chunks = read(post(vllm(records), BODY, COUNTED)[1], COUNTED)
     last = parser.last()
     assert chunks[0].unread == 3
     assert sum(chunk.unread for chunk in chunks) + last.unread == 6
     assert (last.prompt_tokens, last.finish, last.estimated) == (9, "stop", False)
     assert chunks[-1].text.endswith("It is 7.")
-    assert parser.record is None
+    assert last.summary is None
 
 
 def test_a_token_that_the_engine_samples_ahead_is_not_counted(records: PathRecords) -> None:
     """An engine that schedules ahead learns of a path's end one token later."""
     shorter = WHOLE | {"usage": {"prompt_tokens": 9, "completion_tokens": 3}}
-    parser, chunks = read(post(vllm(records, reply=shorter, sampled=4), BODY, COUNTED)[1])
+    parser, chunks = read(post(vllm(records, reply=shorter, sampled=4), BODY, COUNTED)[1], COUNTED)
     assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 3
 
 
@@ -148,12 +153,15 @@ def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
 
     sent: list[Any] = []
     monkeypatch.setattr(middleware, "KEEP_ALIVE_SECONDS", 0.01)
-    parser, chunks = read(post(lose, BODY, request_, sent)[1])
+    parser, chunks = read(post(lose, BODY, request_, sent)[1], request_)
     signs_of_life = [chunk for chunk in chunks if not chunk.unread and not chunk.text]
     assert bool(signs_of_life) is (request_ is COUNTED)
-    assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 6
     assert chunks[-1].text.endswith("It is 7.")
-    assert ("lost" in (parser.record or {})) is (request_ is REQUEST)
+    if request_ is COUNTED:
+        assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 6
+    else:
+        with pytest.raises(InvalidReply, match="its record could not be read"):
+            parser.last()
 
 
 def test_a_refusal_that_comes_at_once_keeps_its_status(records: PathRecords) -> None:

@@ -258,7 +258,7 @@ async def check_highest_k(connection: OpenAIConnection) -> Check:
 
 async def check_inside(connection: OpenAIConnection) -> Check:
     """Whether the server watches its own paths."""
-    info = await fetch_monitor_info(connection.transport, connection.address)
+    info = await fetch_monitor_info(connection.fetch)
     if info is None:
         return Check(True, "the client watches the paths; vLLM can do so itself (docs/vllm.md)")
     found = f"the server watches its own paths (sureenough {info.version}, windows up to {info.window} tokens)"

@@ -156,7 +156,7 @@ class LiveAccount:
 
     def add_end(self, end: End) -> None:
         """A path has ended."""
-        self.cut |= end.closed
+        self.cut |= end.beyond > 0  # the server may have generated more
         self.prompt_tokens = end.prompt_tokens or self.prompt_tokens
         self.cached_tokens += end.cached_tokens or 0
 

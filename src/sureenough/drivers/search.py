@@ -191,7 +191,7 @@ class LiveSearch:
         self._run.failures.reached()
 
     def _account(self, branch: Branch, action: Extend) -> None:
-        self.may_overrun |= branch.end.closed
+        self.may_overrun |= branch.end.beyond > 0
         read, cached = branch.end.prompt_tokens, branch.end.cached_tokens or 0
         self.begun += branch.begun and not action.beginning
         if read is None:

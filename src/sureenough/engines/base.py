@@ -140,8 +140,7 @@ class End:
     stop_text: str | None = None  # what ended it, to the end of its token; empty: the model did; None: not known
     prompt_tokens: int | None = None  # if the server reports them
     cached_tokens: int | None = None  # those of the prompt that the server did not have to read again
-    beyond: int = 0  # tokens past the path's limit: generated, but not part of the path
-    closed: bool = False  # the engine closed the stream at the path's limit; the server may have generated more
+    beyond: int = 0  # tokens past the path's limit, where the engine closed the stream: not part of the path
     summary: Summary | None = None  # from engines that watch their own paths
 
 

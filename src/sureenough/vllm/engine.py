@@ -28,11 +28,12 @@ from sureenough.engines.watch.protocol import (
     LOGITS_PROCESSOR,
     SCHEDULER,
     K,
+    Progress,
     WatchRequest,
     is_countable,
+    parse_summary,
     server_environment,
 )
-from sureenough.engines.watch.record import Progress, parse_summary
 from sureenough.errors import EngineError, EngineRejected, UsageError
 from sureenough.vllm.records import ProgressReader, RecordReader, request_progress
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence, TokenTexts

@@ -21,7 +21,6 @@ from urllib.parse import parse_qs
 from sureenough import __version__
 from sureenough.engines.watch.protocol import (
     MAX_KEYS,
-    POLLED_HEADER,
     POLLED_SECONDS,
     PROTOCOL_VERSION,
     SOCKET_ENV,
@@ -95,7 +94,6 @@ Send = Callable[[Scope], Awaitable[None]]
 Receive = Callable[[], Awaitable[Scope]]
 WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
-POLLED: Final = (POLLED_HEADER.encode(), b"1")
 KEEP_ALIVE_SECONDS: Final = 15.0
 """Time after which a path whose tokens cannot be counted any more is said to go on."""
 
@@ -178,8 +176,7 @@ class WatchedReply:
     async def _send_event(self, event: dict[str, Any]) -> None:
         if not self._started:
             self._started = True
-            headers = [*HEADERS, POLLED] if self._polled else HEADERS
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         self._sent_at = asyncio.get_running_loop().time()
         body = b"data: " + json.dumps(event).encode() + b"\n\n"
         await self._send({"type": "http.response.body", "body": body, "more_body": True})

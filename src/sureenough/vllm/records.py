@@ -34,9 +34,12 @@ from sureenough.engines.watch.protocol import (
     MAX_KEYS,
     MAX_REPORTS_PER_SECOND,
     PROGRESS_SECONDS,
+    UNKNOWN_PATH,
+    MissingRecord,
+    PathRecord,
+    Progress,
     record_bytes,
 )
-from sureenough.engines.watch.record import UNKNOWN_PATH, MissingRecord, PathRecord, Progress
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
 
 BLOCK: Final = 512

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from sureenough.engines.base import ClosedEngine, End, Engine, ExtendOptions, Part, Prompt, TokenStream
 from sureenough.engines.openai.errors import (
@@ -30,17 +30,15 @@ from sureenough.engines.openai.errors import (
     proxy_for,
     without_secrets,
 )
-from sureenough.engines.openai.reply import ReasoningFields, ReplyParser, few_candidates
+from sureenough.engines.openai.reply import ReasoningFields, ReplyParser, Watch, few_candidates
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
-from sureenough.engines.watch.client import MonitorClient, is_watched
-from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected, UsageError
 
 if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-    from sureenough.engines.openai.http import Transport
+    from sureenough.engines.openai.http import FetchedResponse, Transport
 
 
 GENERATED: Final = ("vllm:generation_tokens_total", "sglang:generation_tokens_total", "llamacpp:tokens_predicted_total")
@@ -103,6 +101,13 @@ SMALL_EVENT: Final = 512
 """Bytes per event on average; one with log-probabilities has more."""
 
 
+class Watcher(Protocol):
+    """Asks a server to watch its own paths, if it can."""
+
+    def path(self, prompt: Prompt, k: int, sampling: Mapping[str, Any]) -> Watch | None:
+        """The watch of one path; None if it cannot be watched."""
+
+
 class OpenAIConnection(Engine):
     """An `OpenAI` engine with its connections open."""
 
@@ -113,12 +118,12 @@ class OpenAIConnection(Engine):
         self.says_stop_texts = False  # the server says at which of them a reply ended
         self.reasoning_fields = ReasoningFields()
         self.counters_at_open: ServerCounters | None = None
-        self.monitor = MonitorClient(transport, address)
+        self.watcher: Watcher | None = None
 
     def with_engine(self, engine: OpenAI) -> OpenAIConnection:
         """The same connections for another model or other sampling."""
         other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
-        other.monitor = self.monitor  # remembers whether the server's records can be read
+        other.watcher = self.watcher  # remembers whether what the server reports can be read
         return other
 
     def impatient(self) -> OpenAIConnection:
@@ -148,11 +153,20 @@ class OpenAIConnection(Engine):
 
     async def responds(self) -> bool:
         """Whether the server responds to a request for its models, which costs it nothing."""
+        response = await self._fetch("models", seconds=CHECK_SECONDS)
+        return response is not None and response.status < 500
+
+    async def fetch(self, endpoint: str, body: bytes | None = None, *, seconds: float = 10.0) -> bytes | None:
+        """The body of the response to a request beside those for paths; None if there was no response."""
+        response = await self._fetch(endpoint, body, seconds=seconds)
+        return None if response is None else response.body
+
+    async def _fetch(self, endpoint: str, body: bytes | None = None, *, seconds: float) -> FetchedResponse | None:
         try:
-            response = await self.transport.fetch("GET", self.endpoint("models"), seconds=CHECK_SECONDS)
+            method = "GET" if body is None else "POST"
+            return await self.transport.fetch(method, self.endpoint(endpoint), body, seconds=seconds)
         except TransportError:
-            return False
-        return response.status < 500
+            return None
 
     def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         engine = self.engine
@@ -197,18 +211,16 @@ class OpenAIConnection(Engine):
         """The chunks of one reply; the request is sent again while its first token has not arrived."""
         engine, attempt = self.engine, 0
         while True:
-            watch = self.monitor.watch_request(prompt, engine.k, engine.sampling()) if engine.inside else None
+            watch = None if self.watcher is None else self.watcher.path(prompt, engine.k, engine.sampling())
             parser = new_parser(signals=prompt.signals, limit=limit)
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:
-                        if watch is not None and watch.record and parser.watched and isinstance(chunk, End):
-                            chunk = replace(chunk, summary=self.monitor.summary(watch, parser.record))
                         yield chunk
                 return
             except (GeneratorExit, asyncio.CancelledError):
-                if watch is not None and prompt.watch is not None and parser.finish is None:
-                    await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
+                if watch is not None and parser.finish is None:
+                    await watch.cancelled()
                 raise
             except InvalidReply as error:
                 raise self.errors.invalid_reply(error) from None
@@ -229,31 +241,31 @@ class OpenAIConnection(Engine):
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def read(
-        self, body: bytes, parser: ReplyParser, watch: WatchRequest | None = None
-    ) -> AsyncGenerator[Part, None]:
+    async def read(self, body: bytes, parser: ReplyParser, watch: Watch | None = None) -> AsyncGenerator[Part, None]:
         """Send one request and parse its response into chunks."""
         limits, size = self.engine.timeouts, READ_PIECE
         try:
             with StallTimer(limits.first_token) as timer:
                 timer.waiting = True
-                headers = None if watch is None else watch.to_header()
+                headers = None if watch is None else watch.headers
                 async with self.transport.request("POST", self.url, body, headers) as response:
                     await self._check(response)
-                    if watch is not None and is_watched(response.headers):
-                        parser.leave_to_server()
-                        self.monitor.present = True
-                    async with self.monitor.reader(watch, response) as reader:
-                        while raw := await reader.read(size):
+                    reading: AbstractAsyncContextManager[Any] = nullcontext(response.content)
+                    if watch is not None and watch.accepted(response.headers):
+                        parser.leave_to(watch)
+                        reading = watch.reading(response.content)
+                    async with reading as reader:
+                        while (raw := await reader.read(size)) != b"":
                             timer.waiting = False
-                            chunk = parser.feed(raw) if isinstance(raw, bytes) else parser.follow(raw)
+                            raw = raw or b""  # None: a watched path has grown
+                            chunk = parser.feed(raw)
                             if chunk is not None:
                                 timer.restart(limits.stall)
                                 yield chunk
                             parser.raise_error()  # what came before it has been passed on
                             if parser.full or parser.done:
                                 break
-                            if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
+                            if len(raw) >= SMALL_PIECE and len(raw) < raw.count(b"data:") * SMALL_EVENT:
                                 size = SMALL_PIECE
                                 await asyncio.sleep(0)  # other paths have their turn
                             timer.waiting = True
@@ -371,6 +383,7 @@ class OpenAI(ClosedEngine):
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:
         """Open up to this many connections."""
         from sureenough.engines.openai.http import Transport  # aiohttp takes a fifth of a second to import
+        from sureenough.engines.watch.client import WatchClient
 
         key, address = api_key(self.key), parse_url(self.url)
         proxy = proxy_for(address) if self.proxies else None
@@ -386,6 +399,8 @@ class OpenAI(ClosedEngine):
             headers=headers, proxy=proxy, reuse=self.reuse,
         ) as transport:  # fmt: skip
             connection = OpenAIConnection(self, transport, bare, errors)
+            if self.inside:
+                connection.watcher = WatchClient(connection.fetch)
             if self.metrics:
                 connection.counters_at_open = await settled_counters(transport, bare)
             yield connection

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from sureenough.core.events import Token
-from sureenough.engines.base import THINK_END_TAG, THINK_TAG, End, ExtendOptions, Part, Piece, Report, is_thinking
+from sureenough.core.events import Summary, Token
+from sureenough.engines.base import THINK_END_TAG, THINK_TAG, End, ExtendOptions, Piece, Report, is_thinking
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.sse import SSEParser
@@ -22,7 +24,6 @@ from sureenough.engines.openai.wire import (
     Delta,
     InvalidReply,
     Logprobs,
-    Monitored,
     TokenCounts,
     ToolCallDelta,
     candidates,
@@ -30,7 +31,6 @@ from sureenough.engines.openai.wire import (
     sampled_logprobs,
     token_count,
 )
-from sureenough.engines.watch.record import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.json_text import mend
 
@@ -121,18 +121,72 @@ class ReasoningFields:
     sent_in_rests: bool = False  # also in the rest of a path that was thinking
 
 
+class Place(Enum):
+    """Where the text of a reply is, as far as think tags go."""
+
+    CONTENT = auto()  # of a whole reply: a tag opens reasoning
+    OPENED = auto()  # the same, but the tag was sampled, and the server took it out of the text
+    REASONING = auto()  # in a field of its own: a tag closes it
+    UNKNOWN = auto()  # in the rest of a reply that was thinking: no field has told yet whether it still is
+    UNTAGGED = auto()  # in the rest of a reply that was not: reasoning gets no tags
+
+
+OUTSIDE: Final = (Place.CONTENT, Place.OPENED, Place.UNTAGGED)
+
+
+class ThinkTags:
+    """Puts reasoning that comes in a field of its own between think tags, where answers are not looked for.
+
+    A server that does so takes the tags out of the text. If they are among the tokens, they are put back where they
+    were. On other servers they come with the text, which may lag behind the tokens while stop texts are looked for.
+    """
+
+    def __init__(self, beginning: str, fields: ReasoningFields) -> None:
+        self._outside = Place.UNTAGGED if beginning else Place.CONTENT
+        self.place = Place.UNKNOWN if is_thinking(beginning) else self._outside
+        self._fields = fields
+
+    def tagged(self, reasoning: str, content: str, tokens: Sequence[str], *, ends_line: bool) -> str:
+        """Reasoning and content that came together, with these tokens, after a text that ends a line or does not."""
+        opens, closes = (tag in tokens and tag not in reasoning + content for tag in (THINK_TAG, THINK_END_TAG))
+        if opens and self.place is Place.CONTENT:
+            self.place = Place.OPENED
+        text = self._opening() + reasoning if reasoning else ""
+        ends = self.place is Place.REASONING or (self.place is Place.UNKNOWN and self._fields.sent_in_rests)
+        if closes and (self.place is Place.REASONING or self._fields.sent):
+            self.place = self._outside
+            text += THINK_END_TAG
+        elif content and ends:
+            text += self.close(content, ends_line=reasoning.endswith("\n") if reasoning else ends_line)
+        return text + content
+
+    def _opening(self) -> str:
+        """What comes before reasoning: the tag, if it begins here; its line feed, if the prompt did not have it."""
+        before, self._fields.sent = self.place, True
+        self._fields.sent_in_rests |= before is Place.UNKNOWN
+        if before is not Place.UNTAGGED:
+            self.place = Place.REASONING
+        return {Place.CONTENT: f"{THINK_TAG}\n", Place.OPENED: THINK_TAG}.get(before, "")
+
+    def close(self, content: str = "", *, ends_line: bool) -> str:
+        """The closing tag, if its place is all that is known: on a line of its own, with a blank line after it."""
+        self.place = self._outside
+        return "\n" * (not ends_line) + THINK_END_TAG + "\n\n" * (not content.startswith("\n"))
+
+    @property
+    def hides_end(self) -> bool:
+        """Whether tokens that the server does not show, before any text, were the end of reasoning."""
+        return self.place is Place.UNKNOWN and self._fields.sent_in_rests
+
+
 class MessageText:
     """Turns each event's part of a message, or of the rest of one that begins so, into text."""
 
     def __init__(self, beginning: str, fields: ReasoningFields) -> None:
-        self._begins = not beginning
-        self._goes_on_thinking = is_thinking(beginning)
-        self._fields = fields
+        self._tags = ThinkTags(beginning, fields)
         self._half = ""  # first half of a surrogate pair
         self._silent = True
         self._ends_line = beginning.endswith("\n")
-        self._thinking = False  # the latest text was reasoning in a field of its own
-        self._opened = False  # the model has sampled the opening tag
         self._call = -1  # the tool call that grows
 
     def add(self, choice: Choice) -> str:
@@ -140,12 +194,12 @@ class MessageText:
         delta = choice.delta
         if delta is None:
             text = choice.text or ""
-        elif delta.content and not (
-            self._thinking or self._goes_on_thinking or delta.reasoning_content or delta.reasoning
-        ):
+        elif delta.content and self._tags.place in OUTSIDE and not (delta.reasoning_content or delta.reasoning):
             text = delta.content
         else:
-            text = self._with_reasoning(delta, choice.logprobs)
+            tokens = [] if choice.logprobs is None else [entry.token for entry in choice.logprobs.content or ()]
+            reasoning = delta.reasoning_content or delta.reasoning or ""
+            text = self._tags.tagged(reasoning, delta.content or "", tokens, ends_line=self._ends_line)
         if delta is not None and delta.tool_calls:
             text += self._with_calls(delta.tool_calls)
         if text:
@@ -159,46 +213,17 @@ class MessageText:
             complete: the model has ended the reply. At a stop text, reasoning goes on.
             hides_tokens: a stop text has ended it, and the server has not shown all tokens before that.
         """
-        closing = self._closing("") if self._thinking and complete else ""
-        if hides_tokens and self._silent and self._goes_on_thinking and self._fields.sent_in_rests:
+        closing = self._close() if complete else ""
+        if hides_tokens and self._silent and self._tags.hides_end:
             closing = THINK_END_TAG
         return f"\ufffd{closing}" if self._half else closing
 
-    def _with_reasoning(self, delta: Delta, logprobs: Logprobs | None) -> str:
-        """Reasoning in a field of its own is put between think tags, where answers are not looked for.
-
-        A server that does so takes the tags out of the text. If they are among the tokens, they are put back where they
-        were. On other servers they come with the text, which may lag behind the tokens while stop texts are looked for.
-        """
-        reasoning, content = delta.reasoning_content or delta.reasoning or "", delta.content or ""
-        tokens = [] if logprobs is None else [entry.token for entry in logprobs.content or ()]
-        opens, closes = (tag in tokens and tag not in reasoning + content for tag in (THINK_TAG, THINK_END_TAG))
-        self._opened |= opens
-        opening = self._opening(reasoning)
-        closes &= self._thinking or self._fields.sent
-        if closes or (content and (self._thinking or (self._goes_on_thinking and self._fields.sent_in_rests))):
-            self._thinking = self._goes_on_thinking = False
-            self._ends_line = reasoning.endswith("\n") if reasoning else self._ends_line
-            return opening + reasoning + (THINK_END_TAG if closes else self._closing(content)) + content
-        return opening + reasoning + content
-
-    def _closing(self, content: str) -> str:
-        """The closing tag, if its place is all that is known: on a line of its own, with a blank line after it."""
-        return "\n" * (not self._ends_line) + THINK_END_TAG + "\n\n" * (not content.startswith("\n"))
-
-    def _opening(self, reasoning: str) -> str:
-        """What comes before reasoning: the opening tag, if it begins here; its line feed, if the prompt had the tag."""
-        if not reasoning:
-            return ""
-        begins, self._thinking = self._begins and not self._thinking, self._begins or self._goes_on_thinking
-        self._fields.sent = True
-        self._fields.sent_in_rests |= self._goes_on_thinking
-        return (THINK_TAG if self._opened else f"{THINK_TAG}\n") if begins else ""
+    def _close(self) -> str:
+        return self._tags.close(ends_line=self._ends_line) if self._tags.place is Place.REASONING else ""
 
     def _with_calls(self, calls: list[ToolCallDelta]) -> str:
         """Tool calls as text: a mark, the name, a line feed and the arguments, one call after the other."""
-        text = self._closing("") if self._thinking else ""
-        self._thinking = False
+        text = self._close()
         for call in calls:
             index = 0 if call.index is None else call.index
             if index < self._call:
@@ -219,8 +244,133 @@ class MessageText:
         return mend(text)
 
 
+# How the tokens of a reply are counted: by their log-probabilities, by pieces of text, or by a server that watches.
+
+
+class TokenCounter(Protocol):
+    """Collects what events bring, until it is passed on."""
+
+    tokens: int  # counted so far
+    pieces: int  # of text whose tokens may still come
+
+    def add(self, logprobs: Logprobs | None, text: str) -> None:
+        """What an event brings."""
+
+    def cut(self, over: int, text: str) -> None:
+        """Drop the last tokens, which are beyond the limit, and with them text of the last event."""
+
+    def take(self) -> Piece | Report | None:
+        """What has come since the last call."""
+
+
+class Watch(TokenCounter, Protocol):
+    """One path that the server is asked to watch. If it does, it sends no candidates, and all text in one event."""
+
+    headers: dict[str, str]  # of the request
+
+    def accepted(self, headers: Mapping[str, str]) -> bool:
+        """Whether the headers of the response say that the server watches the path."""
+
+    def reading(self, content: Any) -> AbstractAsyncContextManager[Any]:
+        """What to read the response with, in place of its content: it returns None if only the count has changed."""
+
+    def receive(self, report: Any) -> None:
+        """What the server adds to an event."""
+
+    def summary(self) -> Summary | None:
+        """The path as the server saw it, at its end; ValueError if that cannot be read."""
+
+    async def cancelled(self) -> None:
+        """The stream was closed before the path's end."""
+
+
+class SignedTokens:
+    """Tokens that come with candidates. Text may come before its token, or without one."""
+
+    def __init__(self, k: int, *, sampled: bool) -> None:
+        self.tokens = self.pieces = 0
+        self._k, self._check = k, CandidateCheck(k)
+        self._new: list[Token] = []
+        self._sampled: list[float] | None = [] if sampled else None  # log-probabilities
+        self._loose = ""  # text since the last token, to go with the next one
+
+    def add(self, logprobs: Logprobs | None, text: str) -> None:
+        received = 0 if logprobs is None else self._add_tokens(logprobs, text)
+        if received or not text:
+            return
+        self._loose += text
+        self.pieces += 1
+        if not self.tokens and self.pieces > 1:  # one may be a greeting; two are a reply without candidates
+            raise MissingLogprobs(too_few(0, self._k))
+
+    def _add_tokens(self, logprobs: Logprobs, text: str) -> int:
+        strings, columns = candidates(logprobs)
+        received = len(columns)
+        if not received:
+            return 0
+        self._check.add(columns, self.tokens)
+        # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
+        texts = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
+        if self._loose:
+            texts = [self._loose + texts[0], *texts[1:]]
+            self._loose = ""
+        append_tokens(self._new, texts, columns, self._k)
+        if self._sampled is not None:
+            self._sampled += sampled_logprobs(logprobs)
+        self.tokens += received
+        self.pieces = max(0, self.pieces - received)
+        return received
+
+    def cut(self, over: int, text: str) -> None:
+        if self.pieces:
+            self.pieces -= over
+            self._loose = self._loose.removesuffix(text)
+            return
+        self.tokens -= over
+        del self._new[-over:]
+        if self._sampled:
+            del self._sampled[-over:]
+
+    def take(self) -> Piece | Report | None:
+        new, loose, sampled = self._new, self._loose, self._sampled
+        if not new:
+            self._loose = ""
+            return Report(text=loose) if loose else None
+        if loose:
+            new[-1] = new[-1]._replace(text=new[-1].text + loose)
+            self._loose = ""
+        self._new = []
+        if sampled is None:
+            return Piece(new)
+        self._sampled = []
+        return Piece(new, sampled)
+
+
+class CountedText:
+    """Text without signals: a piece counts as a token, until the server says how many there were."""
+
+    pieces = 0
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self._texts: list[str] = []
+
+    def add(self, _: Logprobs | None, text: str) -> None:
+        if text:
+            self._texts.append(text)
+            self.tokens += 1
+
+    def cut(self, over: int, _: str) -> None:
+        self.tokens -= over
+        del self._texts[-over:]
+
+    def take(self) -> Report | None:
+        texts, self._texts = self._texts, []
+        return Report(len(texts), "".join(texts), estimated=True) if texts else None
+
+
 LONGEST_PATH: Final = 32_768
-"""Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
+"""Tokens at which a path is cut if the caller sets no limit; servers with less context end it themselves."""
 
 
 class ReplyParser:
@@ -230,80 +380,53 @@ class ReplyParser:
         self, k: int, signals: bool, limit: int | None = None, *,
         beginning: str = "", stops: tuple[str, ...] | None = None, fields: ReasoningFields | None = None,
     ) -> None:  # fmt: skip
-        self.k, self.signals, self.stops = k, signals, stops  # `stops` end a continuation; None: this is a whole path
-        self._sampled: list[float] | None = None if stops is None or not signals else []  # log-probabilities
+        self._k, self._limit = k, limit or LONGEST_PATH
+        self._stops = stops  # which end a continuation; None: this is a whole path
+        self._counter: TokenCounter = SignedTokens(k, sampled=stops is not None) if signals else CountedText()
+        self._watch: Watch | None = None  # if the server watches the path
         self._message = MessageText(beginning, fields or ReasoningFields())
-        self.limit = limit or LONGEST_PATH
-        self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
-        self.watched = False  # by the server, which then sends no candidates, and all text in one event
-        self.record: dict[str, Any] | None = None  # of a watched path
+        self._events = SSEParser()
+        self._usage = TokenCounts()
+        self._latest = b""  # event with tokens
+        self._beyond = 0  # tokens past the limit
         self.done = False  # [DONE] arrived: whatever follows is ignored
-        self.full = False  # the limit was reached before the server ended the path
-        self.event_count = 0  # in the bytes of the latest `feed`
-        self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
         self.stop_text: str | None = None  # as the server says
-        self._latest = b""  # event with tokens
-        self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
-        self._events = SSEParser()
-        self._check = CandidateCheck(k)
-        self._text: list[str] = []
-        self._tokens: list[Token] = []
-        self._unread = 0
-        self._tail: float | None = None
-        self._alive = False  # the path goes on, but the server cannot say how far it is
-        self._beyond = 0  # tokens past the limit
-        self._loose = ""  # text since the last token, to go with the next one
-        self._pieces = 0  # pieces of text without log-probabilities, less the tokens that came for them later
-        self._usage = TokenCounts()
+        self.error: Exception | None = None  # ends the path, after what `feed` returned with it
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the path so far."""
+        return self._counter.tokens
 
     @property
     def begun(self) -> bool:
         """Whether any of the reply has arrived; from then on the request is not sent again."""
-        return self.tokens > 0 or self._pieces > 0
+        return self._counter.tokens > 0 or self._counter.pieces > 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit was exceeded before the server ended the path."""
+        return self._beyond > 0
 
     @property
     def completion_tokens(self) -> int | None:
         """Tokens of the reply by the server's own count, if it sends one."""
         return self._usage.completion
 
-    def leave_to_server(self) -> None:
+    def leave_to(self, watch: Watch) -> None:
         """Expect no candidates: the server watches this path itself."""
-        self.watched, self.signals = True, False
+        self._counter = self._watch = watch
 
-    def feed(self, raw: bytes) -> Part | None:
+    def feed(self, raw: bytes) -> Piece | Report | None:
         """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
         try:
-            events = self._events.feed(raw)
-            self.event_count = len(events)
-            for data in events:
+            for data in self._events.feed(raw):
                 self.receive(data)
+            self._cut("")  # a watched path may have grown without bytes
         except (StreamError, EngineError) as error:
             self.error = error.with_traceback(None)
-        return self._take()
-
-    def follow(self, progress: Progress) -> Part | None:
-        """What the server's count of a path that it watches adds to it, if the client has asked for it."""
-        self._follow(Monitored(*progress))
-        return self._take()
-
-    def _take(self) -> Part | None:
-        if self._closes_at_limit and self.tokens >= self.limit and self.finish is None:
-            self.finish, self.full = "length", True
-        tokens = self._tokens
-        if not tokens and not self._text and not self._unread and not self._alive:
-            return None
-        text, loose, unread, tail = self._text, self._loose, self._unread, self._tail
-        self._text, self._loose, self._unread, self._tail, self._alive = [], "", 0, None, False
-        if not tokens:
-            return Report(unread, "".join(text), estimated=not self.signals and not self.watched, tail=tail)
-        if loose:
-            tokens[-1] = tokens[-1]._replace(text=tokens[-1].text + loose)
-        sampled, self._tokens = self._sampled, []
-        if not sampled:
-            return Piece(tokens)
-        self._sampled = []
-        return Piece(tokens, sampled)
+        return self._counter.take()
 
     def raise_error(self) -> None:
         """Raise the error, unless the path is complete without what caused it.
@@ -329,104 +452,50 @@ class ReplyParser:
         message = decode(data)
         if message.error is not None:
             raise StreamError(message.error)
-        if self.watched and message.sureenough is not None:
-            self._follow(message.sureenough)
+        if self._watch is not None:
+            self._watch.receive(message.sureenough)
         if message.usage is not None:
             self._usage = TokenCounts.of(message.usage)
         for choice in message.choices:
-            if self.full:
+            if self._beyond:
                 self._beyond += token_count(choice)
             elif choice.index == 0:
                 self._add(choice)
                 self._latest = data if choice.logprobs is not None and choice.logprobs.content else self._latest
 
-    def last(self) -> End:
-        """The end of the path, with the tokens that the server counted beyond those received."""
-        prompt, completion, cached = self._usage
-        if self.signals and not self.tokens and ((completion or 0) > 1 or self._pieces):
-            raise MissingLogprobs(too_few(0, self.k))
-        unseen = self._pieces if self.full or completion is None else max(0, completion - self.tokens)
-        self.tokens += unseen
-        finish = FINISH_REASONS[self.finish or "stop"]
-        complete = self.finish is not None and finish == "stop" and not self.stops
-        text = self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
-        estimated = completion is None and (not self.signals or self._pieces > 0)
-        stop_text = None if self.stops is None else whole_stop_text(self._latest, self.stop_text)
-        return End(finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, self.full)
-
-    def _follow(self, path: Monitored) -> None:
-        """The server's own count of a path that it watches, less one: it may have sampled a token after the last."""
-        self.record, self._alive = path.record or self.record, path.alive
-        new = min(path.tokens - 1, self.limit) - self.tokens
-        if new > 0:
-            self._unread += new
-            self.tokens += new
-            self._tail = path.tail
-
     def _add(self, choice: Choice) -> None:
         text = self._message.add(choice)
-        received = self._add_tokens(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
-        if text:
-            self._text.append(text)
-            received = received or self._add_unsigned(text)
-        self.tokens += received
+        self._counter.add(choice.logprobs, text)
         if choice.finish_reason is not None:
             self.finish, said = choice.finish_reason, choice.stop_text
-            self.stop_text = said if not said or said in (self.stops or ()) else None
-        if self.tokens + self._pieces > self.limit:
-            self._cut(text)
+            self.stop_text = said if not said or said in (self._stops or ()) else None
+        self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:
             raise InvalidReply("the server ended a path with finish_reason ", self.finish, "; its text is incomplete")
 
     def _cut(self, text: str) -> None:
-        """Drop what this event brought beyond the limit, so that a path does not depend on how its tokens are sent."""
-        over = self.tokens + self._pieces - self.limit
-        self.full, self.finish = True, "length"
-        self._beyond += over
-        if not self.signals or self._pieces:
-            self._text.pop()
-            self._loose = self._loose.removesuffix(text)
-        if not self.signals:
-            self.tokens -= over
-            self._unread -= over
-        elif self._pieces:
-            self._pieces -= over
-        else:
-            self.tokens -= over
-            dropped = "".join([token.text for token in self._tokens[-over:]])
-            del self._tokens[-over:]
-            if self._sampled:
-                del self._sampled[-over:]
-            if text:
-                self._text[-1] = text.removesuffix(dropped)
+        """Drop what is beyond the limit, so that a path does not depend on how its tokens are sent."""
+        over = self._counter.tokens + self._counter.pieces - self._limit
+        if over > 0:
+            self._counter.cut(over, text)
+            self._beyond += over
+            self.finish = "length"
 
-    def _add_unsigned(self, text: str) -> int:
-        """How many tokens to count this text as: none yet if signals are read, since its token may still come."""
-        if self.watched:
-            return 0  # its tokens are counted by the server
-        if not self.signals:
-            self._unread += 1
-            return 1
-        self._loose += text
-        self._pieces += 1
-        if not self.tokens and self._pieces > 1:  # one may be a greeting; two are a reply without candidates
-            raise MissingLogprobs(too_few(0, self.k))
-        return 0
-
-    def _add_tokens(self, logprobs: Logprobs, text: str) -> int:
-        strings, columns = candidates(logprobs)
-        received = len(columns)
-        if not received:
-            return 0
-        self._check.add(columns, self.tokens)
-        # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
-        pieces = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
-        if self._loose:
-            pieces = [self._loose + pieces[0], *pieces[1:]]
-            self._loose = ""
-        append_tokens(self._tokens, pieces, columns, self.k)
-        if self._sampled is not None:
-            self._sampled += sampled_logprobs(logprobs)
-        if self._pieces:
-            self._pieces = max(0, self._pieces - received)
-        return received
+    def last(self) -> End:
+        """The end of the path, with the tokens that the server counted beyond those received."""
+        prompt, completion, cached = self._usage
+        counter, signed = self._counter, isinstance(self._counter, SignedTokens)
+        if signed and not counter.tokens and ((completion or 0) > 1 or counter.pieces):
+            raise MissingLogprobs(too_few(0, self._k))
+        unseen = counter.pieces if self.full or completion is None else max(0, completion - counter.tokens)
+        finish = FINISH_REASONS[self.finish or "stop"]
+        complete = self.finish is not None and finish == "stop" and not self._stops
+        text = self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
+        estimated = completion is None and (not signed or counter.pieces > 0)
+        stop_text = None if self._stops is None else whole_stop_text(self._latest, self.stop_text)
+        try:
+            summary = None if self._watch is None else self._watch.summary()
+        except ValueError as error:
+            reason = "the server watched a path, but its record could not be read: "
+            raise InvalidReply(reason, str(error)) from None
+        return End(finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, summary)

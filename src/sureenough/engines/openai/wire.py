@@ -110,22 +110,13 @@ class Usage(msgspec.Struct, gc=False):
     prompt_tokens_details: PromptDetails | None = None
 
 
-class Monitored(msgspec.Struct, gc=False):
-    """What a server that watches the path itself adds: tokens so far, and its record with the last event."""
-
-    tokens: int = 0
-    tail: float | None = None
-    record: dict[str, Any] | None = None
-    alive: bool = False  # it lost count of the tokens, but the path goes on
-
-
 class Message(msgspec.Struct, gc=False):
     """One event of the stream."""
 
     choices: list[Choice] = []
     usage: Usage | None = None
     error: Any = None
-    sureenough: Monitored | None = None
+    sureenough: Any = None  # what a server that watches the path itself reports
 
 
 _decode: Final = msgspec.json.Decoder(Message).decode

@@ -1,4 +1,4 @@
-"""The client of a server that watches its own paths: the header of a request, and the record of a path.
+"""Paths that their server watches: the header of a request, the counts while a path grows, and the record at its end.
 
 vLLM with the monitor inside (docs/vllm.md) reads the header; every other server ignores it and sends the
 log-probabilities that the same request asks for, or every token if it asks for none. No request is made to find out
@@ -11,37 +11,34 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from sureenough.core.events import Summary
-from sureenough.engines.base import Prompt, WatchOptions
-from sureenough.engines.openai.errors import TransportError
-from sureenough.engines.openai.wire import InvalidReply
+from sureenough.engines.base import Prompt, Report
 from sureenough.engines.watch.protocol import (
     MAX_KEYS,
     MAX_REPORTS_PER_SECOND,
-    POLLED_HEADER,
     PROGRESS_SECONDS,
     PROTOCOL_VERSION,
+    UNKNOWN_PATH,
     WATCHED_HEADER,
     K,
+    Progress,
     WatchRequest,
     is_countable,
+    parse_summary,
 )
-from sureenough.engines.watch.record import UNKNOWN_PATH, Progress, parse_summary
-
-if TYPE_CHECKING:
-    import aiohttp
-    from yarl import URL
-
-    from sureenough.engines.openai.http import Transport
-
 
 MAX_FAILURES: Final = 3
 """Requests in a row that may fail; after that, later replies have their own counts again."""
+CANCEL_SECONDS: Final = 0.03
+"""Time that a server gets to stop cancelled paths before their tokens are counted, and between two counts."""
+
+Fetch = Callable[..., Awaitable[bytes | None]]
+"""Takes an endpoint of a server, the body of the request if it has one, and the seconds to wait; None if it fails."""
 
 
 class SupportsRead(Protocol):
@@ -51,39 +48,29 @@ class SupportsRead(Protocol):
         """The next bytes; none at the end."""
 
 
-class PolledReply:
-    """The reply of one path: its bytes, and how far the path is, whichever comes first."""
+class InterruptibleBody:
+    """The body of a response, whose reader can also be woken by something else."""
 
     def __init__(self, content: SupportsRead) -> None:
         self._content = content
         self._reading: asyncio.Task[bytes] | None = None
-        self._progress: Progress | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._woken = asyncio.Event()
 
-    def add(self, progress: Progress) -> None:
-        """The path has grown."""
-        self._progress = progress
-        self._wake()
+    def wake(self, _: object = None) -> None:
+        """Let the reader go on without bytes."""
+        self._woken.set()
 
-    async def read(self, n: int) -> bytes | Progress:
-        """The next bytes, none at the end, or the path's progress."""
-        loop = asyncio.get_running_loop()
+    async def read(self, n: int) -> bytes | None:
+        """The next bytes, none at the end; None if the reader was woken."""
         if self._reading is None:
-            self._reading = loop.create_task(self._content.read(n))
-            self._reading.add_done_callback(self._wake)
-        while not self._reading.done() and self._progress is None:
-            self._waiter = loop.create_future()
-            await self._waiter
-        if self._reading.done():
-            reading, self._reading = self._reading, None
-            return reading.result()
-        progress, self._progress = self._progress, None
-        assert progress is not None
-        return progress
-
-    def _wake(self, _: object = None) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._reading = asyncio.get_running_loop().create_task(self._content.read(n))
+            self._reading.add_done_callback(self.wake)
+        await self._woken.wait()
+        self._woken.clear()
+        if not self._reading.done():
+            return None
+        reading, self._reading = self._reading, None
+        return reading.result()
 
     async def close(self) -> None:
         """Read no further."""
@@ -94,108 +81,169 @@ class PolledReply:
                 self._reading.exception()  # the connection broke, but its reader has left
 
 
+class WatchedPath:
+    """One path that its server is asked to watch, and what the server reports of it."""
+
+    pieces = 0  # of text that count as tokens: none, since the server counts them
+
+    def __init__(
+        self, client: WatchClient, request: WatchRequest, report_unheard: Callable[[int], None] | None = None
+    ) -> None:
+        self.request, self.headers = request, request.to_header()
+        self.tokens = 0
+        self._client, self._report_unheard = client, report_unheard
+        self._texts: list[str] = []
+        self._passed_on = 0  # tokens
+        self._tail: float | None = None
+        self._alive = False  # the path goes on, but the server cannot say how far it is
+        self._record: Mapping[str, Any] | None = None
+
+    def accepted(self, headers: Mapping[str, str]) -> bool:
+        """Whether a response's headers say that the path is watched."""
+        watched = headers.get(WATCHED_HEADER) == str(PROTOCOL_VERSION)
+        self._client.present |= watched
+        return watched
+
+    @asynccontextmanager
+    async def reading(self, content: SupportsRead) -> AsyncIterator[SupportsRead | InterruptibleBody]:
+        """What to read the response with: it also wakes its reader if the path is known to have grown."""
+        if not self.request.polled:
+            yield content
+            return
+        body = InterruptibleBody(content)
+
+        def grow(progress: Progress) -> None:
+            self.grow(progress)
+            body.wake()
+
+        async with self._client.poller.following(self.request.key, grow):
+            try:
+                yield body
+            finally:
+                await body.close()
+
+    def grow(self, progress: Progress) -> None:
+        """The server's count, less one: it may have sampled a token after the last."""
+        if progress.tokens - 1 > self.tokens:
+            self.tokens, self._tail = progress.tokens - 1, progress.tail
+
+    # -- as the counter of its reply's tokens
+
+    def add(self, _: object, text: str) -> None:
+        """The server sends all text at the end, and no log-probabilities."""
+        if text:
+            self._texts.append(text)
+
+    def receive(self, report: object) -> None:
+        """What the server adds to an event of the reply."""
+        report = report if isinstance(report, dict) else {}
+        record = report.get("record")
+        self._record, self._alive = record if isinstance(record, dict) else self._record, bool(report.get("alive"))
+        if (progress := _progress(report.get("tokens"), report.get("tail"))) is not None:
+            self.grow(progress)
+
+    def cut(self, over: int, _: str) -> None:
+        self.tokens -= over
+
+    def take(self) -> Report | None:
+        new, text = self.tokens - self._passed_on, "".join(self._texts)
+        if not (new or text or self._alive):
+            return None
+        report = Report(new, text, tail=self._tail)
+        self._passed_on, self._tail, self._alive = self.tokens, None, False
+        self._texts.clear()
+        return report
+
+    # -- its end
+
+    def summary(self) -> Summary | None:
+        """The path as the server saw it, from the record that came with its last event; None if it is only counted.
+
+        If the server watched a path but has no record of it, later paths are not watched there.
+
+        Raises:
+            ValueError: the record is missing or malformed.
+        """
+        record = self._record
+        if not self.request.record:
+            return None
+        if record is None or record.get("lost") == UNKNOWN_PATH:
+            self._client.unreadable = True
+        if record is None or "lost" in record:
+            raise ValueError("the reply came without it" if record is None else str(record["lost"]))
+        return parse_summary(record, self.request.window)
+
+    async def cancelled(self) -> None:
+        """Count the tokens that the server generated after the last that we heard of."""
+        if self._report_unheard is None or not self._client.present or self._client.unreadable:
+            return
+        total = await self._client.count_cancelled(self.request.key)
+        if total is not None:
+            self._report_unheard(max(0, total - self.tokens))
+
+
 class ProgressPoller:
     """Asks one server for the progress of all paths whose replies are read."""
 
     def __init__(self, fetch: Callable[[Sequence[str]], Awaitable[Sequence[Progress | None] | None]]) -> None:
         self._fetch = fetch
         self.failed = False
-        self._replies: dict[str, PolledReply] = {}
+        self._paths: dict[str, Callable[[Progress], None]] = {}
         self._polling: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def following(self, key: str, content: SupportsRead) -> AsyncIterator[PolledReply]:
+    async def following(self, key: str, grow: Callable[[Progress], None]) -> AsyncIterator[None]:
         """Ask for this path as long as the block runs."""
-        reply = self._replies[key] = PolledReply(content)
+        self._paths[key] = grow
         if self._polling is None and not self.failed:
             self._polling = asyncio.get_running_loop().create_task(self._poll(), name="progress")
         try:
-            yield reply
+            yield
         finally:
-            del self._replies[key]
-            if not self._replies and self._polling is not None:
+            del self._paths[key]
+            if not self._paths and self._polling is not None:
                 self._polling.cancel()
                 self._polling = None
-            await reply.close()
 
     async def _poll(self) -> None:
         failures = 0
         while failures < MAX_FAILURES:
-            await asyncio.sleep(max(PROGRESS_SECONDS, len(self._replies) / MAX_REPORTS_PER_SECOND))
-            keys = list(self._replies)
+            await asyncio.sleep(max(PROGRESS_SECONDS, len(self._paths) / MAX_REPORTS_PER_SECOND))
+            keys = list(self._paths)
             for start in range(0, len(keys), MAX_KEYS):
-                paths = await self._fetch(keys[start : start + MAX_KEYS])
-                failures = 0 if any(paths or ()) else failures + 1  # a server that knows none of them is another one
-                for key, progress in zip(keys[start:], paths or (), strict=False):
-                    if progress is not None and key in self._replies:
-                        self._replies[key].add(progress)
+                reports = await self._fetch(keys[start : start + MAX_KEYS]) or ()
+                failures = 0 if any(reports) else failures + 1  # a server that knows none of them is another one
+                for key, progress in zip(keys[start:], reports, strict=False):
+                    if progress is not None and key in self._paths:
+                        self._paths[key](progress)
         self.failed = True
 
 
-LARGEST_COUNTS: Final = 1 << 20
-"""Bytes of a response with the progress of paths."""
-CANCEL_SECONDS: Final = 0.03
-"""Time that a server gets to stop cancelled paths before their tokens are counted, and between two counts."""
+class WatchClient:
+    """The monitor of a server, if it has one."""
 
-
-def is_watched(headers: Mapping[str, str]) -> bool:
-    """Whether a response's headers say that its path is watched."""
-    return bool(headers.get(WATCHED_HEADER) == str(PROTOCOL_VERSION))
-
-
-class MonitorClient:
-    """The monitor of the server at this address, if it has one."""
-
-    def __init__(self, transport: Transport, address: URL) -> None:
-        self._transport, self._url = transport, _url(address)
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
         self.present = False  # it has watched a path
-        self._unreadable = False  # its records do not reach us
+        self.unreadable = False  # its records do not reach us
+        self.poller = ProgressPoller(self.fetch_progress)
         self._cancelled: list[str] = []  # keys of paths whose tokens are to be counted
         self._counting: asyncio.Future[dict[str, int | None]] | None = None
-        self._poller = ProgressPoller(self._fetch_progress)
 
-    def watch_request(self, prompt: Prompt, k: int, sampling: Mapping[str, Any]) -> WatchRequest | None:
-        """How one path is to be watched, under a key that cannot be guessed; None if it cannot be."""
+    def path(self, prompt: Prompt, k: int, sampling: Mapping[str, Any]) -> WatchedPath | None:
+        """One path, under a key that cannot be guessed; None if it cannot be watched."""
         watch = prompt.watch
-        if self._unreadable or watch is None or not (k == K if prompt.signals else is_countable(sampling)):
+        if self.unreadable or watch is None or not (k == K if prompt.signals else is_countable(sampling)):
             return None
         request = WatchRequest.of(secrets.token_urlsafe(18), watch, signals=prompt.signals)
-        return replace(request, polled=not self._poller.failed)
+        return WatchedPath(self, replace(request, polled=not self.poller.failed), watch.report_unheard)
 
-    def reader(
-        self, watch: WatchRequest | None, response: aiohttp.ClientResponse
-    ) -> AbstractAsyncContextManager[SupportsRead | PolledReply]:
-        """What to read the response with: one whose counts must be asked for brings these, too."""
-        if watch is None or not watch.polled or POLLED_HEADER not in response.headers:
-            return nullcontext(response.content)
-        return self._poller.following(watch.key, response.content)
-
-    def summary(self, watch: WatchRequest, record: Mapping[str, Any] | None) -> Summary:
-        """The path as the server saw it, from the record that came with its last event.
-
-        If the server watched a path but has no record of it, later paths are not watched there.
-        """
-        reason = "the reply came without it"
-        try:
-            if record is not None and "lost" not in record:
-                return parse_summary(record, watch.window)
-            if record is not None:
-                reason = str(record["lost"])
-        except ValueError as error:
-            reason = str(error)
-        self._unreadable |= record is None or reason == UNKNOWN_PATH
-        raise InvalidReply("the server watched a path, but its record could not be read: ", reason)
-
-    async def report_cancelled(self, watch: WatchRequest, options: WatchOptions, counted: int) -> None:
-        """Count the tokens of a cancelled path that the server generated after the last that we heard of."""
-        if options.report_unheard is None or self._unreadable or not self.present:
-            return
-        self._cancelled.append(watch.key)
-        if self._counting is None:  # many paths are cancelled at once: one request for all
+    async def count_cancelled(self, key: str) -> int | None:
+        """All tokens of a cancelled path. Many paths are cancelled at once: one request for all."""
+        self._cancelled.append(key)
+        if self._counting is None:
             self._counting = asyncio.ensure_future(self._count_cancelled())
-        total = (await asyncio.shield(self._counting))[watch.key]
-        if total is not None:
-            options.report_unheard(max(0, total - counted))
+        return (await asyncio.shield(self._counting))[key]
 
     async def _count_cancelled(self) -> dict[str, int | None]:
         await asyncio.sleep(CANCEL_SECONDS)
@@ -203,28 +251,24 @@ class MonitorClient:
         return await settled_counts(self._fetch_counts, keys)
 
     async def _fetch_counts(self, keys: Sequence[str]) -> list[int | None]:
-        paths = await self._fetch_progress(keys, seconds=1)
+        paths = await self.fetch_progress(keys, seconds=1.0)
         return [None if path is None else path.tokens for path in paths or [None] * len(keys)]
 
-    async def _fetch_progress(self, keys: Sequence[str], seconds: float = 5) -> list[Progress | None] | None:
+    async def fetch_progress(self, keys: Sequence[str], seconds: float = 5.0) -> list[Progress | None] | None:
         """How far these paths are; None for one that the server does not know, or for all if they cannot be read."""
-        url, body = self._url.with_path(f"{self._url.path}/paths"), json.dumps({"keys": keys, "tails": True}).encode()
+        body = await self._fetch("sureenough/paths", json.dumps({"keys": keys}).encode(), seconds=seconds)
         try:
-            response = await self._transport.fetch("POST", url, body, seconds=seconds, limit=LARGEST_COUNTS)
-            counts = json.loads(response.body)
-            tails = counts.get("tails") or [None] * len(keys)  # earlier versions send none
-            paths = [_progress(*path) for path in zip(counts["tokens"], tails, strict=True)]
-            return paths if len(paths) == len(keys) else None
-        except (TransportError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            counts = json.loads(body or b"")
+            paths = [_progress(*path) for path in zip(counts["tokens"], counts["tails"], strict=True)]
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
+        return paths if len(paths) == len(keys) else None
 
 
 def _progress(tokens: object, tail: object) -> Progress | None:
-    if tokens is None:
-        return None
     if type(tokens) is not int:
-        raise ValueError("malformed counts")
-    return Progress(tokens, float(tail) if isinstance(tail, int | float) and isfinite(tail) else None)
+        return None
+    return Progress(tokens, tail if isinstance(tail, float) and isfinite(tail) else None)
 
 
 async def settled_counts(
@@ -247,17 +291,12 @@ class MonitorInfo(NamedTuple):
     window: int  # the longest that it can watch
 
 
-async def fetch_monitor_info(transport: Transport, address: URL) -> MonitorInfo | None:
-    """What the monitor of the server at this address offers, if it has one."""
+async def fetch_monitor_info(fetch: Fetch) -> MonitorInfo | None:
+    """What the monitor of a server offers, if it has one."""
     try:
-        response = await transport.fetch("GET", _url(address), seconds=10)
-        info = json.loads(response.body)
-        return (
-            MonitorInfo(str(info["sureenough"]), int(info["window"])) if info["protocol"] == PROTOCOL_VERSION else None
-        )
-    except (TransportError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None
-
-
-def _url(address: URL) -> URL:
-    return address.with_path(f"{address.path.rstrip('/')}/sureenough")
+        info = json.loads(await fetch("sureenough") or b"")
+        if info["protocol"] == PROTOCOL_VERSION:
+            return MonitorInfo(str(info["sureenough"]), int(info["window"]))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        pass
+    return None

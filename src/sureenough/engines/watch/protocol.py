@@ -1,20 +1,25 @@
-"""How a client asks the monitor inside vLLM to watch a path, and the settings of a server with the monitor.
+"""What a client and the monitor inside vLLM share: how a path is watched, what is reported of it, a server's settings.
 
 Arguments travel in a header; the server writes them into the flat `vllm_xargs` of vLLM's own protocol and checks them.
-This file and `path_record` are all that both sides share, and they need only numpy.
+At a path's end, the server sends a record, which becomes a summary. This file needs only numpy.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, Final
+from math import inf, isfinite, nan
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sureenough.core.pruning import Gate
+import numpy as np
+
+from sureenough.core.confidence import TIER_DROP, TIER_NONE, TIER_RISK, Floats, scan
+from sureenough.core.events import Summary
+from sureenough.core.pruning import Gate, Tier
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +31,6 @@ K: Final = 20
 WATCH_HEADER: Final = "sureenough-watch"
 """Header of a request: watch this path with these arguments if you can, and leave out its log-probabilities."""
 WATCHED_HEADER: Final = "sureenough-watched"  # header of the reply: the path is watched
-POLLED_HEADER: Final = "sureenough-polled"  # header of the reply: its counts are rare, the client asks for all at once
 
 WINDOW_ENV: Final = "SUREENOUGH_VLLM_WINDOW"
 """Environment: tokens of the longest window that the server has memory for; 2048 by default."""
@@ -201,3 +205,68 @@ def is_countable(sampling: Mapping[str, Any]) -> bool:
 def can_prune(gate: Gate) -> bool:
     """Whether this gate may end a path."""
     return gate.drop > -inf or gate.risk < inf
+
+
+# -- what the monitor reports of a path
+
+TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
+MEANS: Final = ("mean_peak", "mean_conf")
+UNKNOWN_PATH: Final = "no path of that name was watched"
+
+
+class PathRecord(NamedTuple):
+    """A path as the monitor saw it, after so many tokens."""
+
+    tokens: int
+    lowest: float
+    tail: float
+    tier: int
+    signals: Floats | None  # peak and conf of every token, if the request set `trace`
+    mean_peak: float = nan  # over all tokens
+    mean_conf: float = nan
+
+    def to_json(self) -> dict[str, Any]:
+        """Signals are base64 of little-endian doubles."""
+        record: dict[str, Any] = {"tokens": self.tokens, "lowest": self.lowest, "tail": self.tail, "tier": self.tier}
+        record |= {name: getattr(self, name) for name in MEANS if isfinite(getattr(self, name))}
+        if self.signals is not None:
+            record["signals"] = base64.b64encode(self.signals.astype("<f8").tobytes()).decode()
+        return record
+
+
+class Progress(NamedTuple):
+    """How far a path is."""
+
+    tokens: int
+    tail: float | None  # confidence of its last window, if it is known
+
+
+class MissingRecord(NamedTuple):
+    """Why a path has no record."""
+
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The field `lost` tells it apart from a record."""
+        return {"lost": self.reason}
+
+
+def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
+    """A record's JSON as the core's summary of a path; ValueError if it is malformed."""
+    try:
+        tokens, tier = record["tokens"], TIERS[record["tier"]]
+        lowest, tail = float(record["lowest"]), float(record["tail"])
+        mean_peak, mean_conf = (float(record.get(name, nan)) for name in MEANS)
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"malformed record ({type(error).__name__})") from None
+    if type(tokens) is not int or tokens < 0:
+        raise ValueError("malformed record (tokens)")
+    windows = signals = None
+    if "signals" in record:
+        if not isinstance(record["signals"], str):
+            raise ValueError("malformed record (signals)")
+        signals = np.frombuffer(base64.b64decode(record["signals"]), dtype="<f8").astype(np.float64).reshape(-1, 2)
+        if len(signals) != tokens or not np.isfinite(signals).all():
+            raise ValueError("malformed record (signals)")
+        windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
+    return Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)
