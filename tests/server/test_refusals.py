@@ -50,6 +50,20 @@ def test_bad_requests(served: str, asked: dict[str, Any], code: str | None, says
     assert (caught.value.code, caught.value.type) == (code, "invalid_request_error")
 
 
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"model": "tiny@ddc", "extra_body": {"sureenough": {"paths": 3}}}, "sureenough.paths"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "Think."}}}, "sureenough.template"),
+        ({"model": "tiny@sc", "messages": [{"role": "user", "content": " "}]}, "messages"),
+    ],
+)
+def test_errors_of_the_library_name_the_field(served: str, asked: dict[str, Any], param: str) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client(served).chat.completions.create(**({"messages": ASK} | asked))
+    assert caught.value.param == param
+
+
 def test_fields_without_effect_are_accepted(served: str) -> None:
     nothing: Any = {"n": 1, "logprobs": False, "top_logprobs": 0, "tools": [], "tool_choice": "none", "user": "me"}
     reply = client(served).chat.completions.create(

@@ -76,3 +76,17 @@ def test_14_22_proxies_must_not_buffer_events(served: str) -> None:
     with httpx.stream("GET", f"{served}/api/runs/{run}/events") as events:
         assert events.headers["x-accel-buffering"] == "no"
     assert post(served, stream=True).headers["x-accel-buffering"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("<think>\nhm\n</think>\n\n5", "hm", "5"),
+        ("hm\n</think>\n\n5", "hm", "5"),  # opened by the chat template
+        ("<think>hm", "hm", ""),
+        ("5", None, "5"),
+    ],
+)
+def test_thinking_is_not_content(text: str, reasoning: str | None, content: str) -> None:
+    message = ReplyWriter(a_request()).whole(RunResult(OUT, Transcript(0, text)))["choices"][0]["message"]
+    assert (message.get("reasoning_content"), message["content"]) == (reasoning, content)

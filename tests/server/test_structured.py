@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from starlette.requests import Request
@@ -180,6 +181,8 @@ def test_paths_that_disagree_on_the_tool_are_refused(replies: list[Reply], named
         with pytest.raises(openai.BadRequestError, match=f"do not agree on a tool: they call {named}"):
             ask(own, tools=TOOLS, paths=50)
         assert len(script.bodies) < 10, "the rest of the budget is not spent"
+        metrics = httpx.get(str(own.base_url).replace("/v1/", "/metrics")).text
+        assert 'sureenough_runs_total{reason="interrupted"} 1.0' in metrics, "what was spent is counted"
 
 
 def test_arguments_that_are_not_json_abstain() -> None:
@@ -227,3 +230,13 @@ def test_calls_with_arguments_that_are_not_an_object_are_not_returned(arguments:
 def test_tools_that_are_not_functions_are_refused(tools: Any) -> None:
     with serving(["5"]) as (asked, _), pytest.raises(openai.BadRequestError, match="must be a list of functions"):
         ask(asked, extra_body={"tools": tools, "sureenough": {"paths": 2}})
+
+
+def test_thinking_that_the_chat_template_opened_is_not_in_the_content_of_a_reply() -> None:
+    """The vote reads what the client receives as content: the box inside the thinking plays no part."""
+    with serving(["Perhaps \\boxed{4}?\n</think>\n\nIt is \\boxed{5}."]) as (client, _):
+        reply = ask(client)
+    message = reply.choices[0].message
+    assert message.content == "It is \\boxed{5}."
+    assert message.model_extra["reasoning_content"] == "Perhaps \\boxed{4}?"
+    assert extra(reply)["votes"] == {"5": 5.0}

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route, Router
@@ -39,8 +38,8 @@ REF: Final = "#/components/schemas/{name}"
 JSON: Final = "application/json"
 log: Final = logging.getLogger("sureenough.server")
 WITHOUT_KEY: Final = frozenset({"/healthz"})
-ADDRESS: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::\d+)?", re.IGNORECASE)
-"""A Host header with an address and perhaps a port."""
+HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^][:@/\s]+))(?::\d+)?")
+"""A Host header with an address or a name, and perhaps a port."""
 CLIENT_CLOSED: Final = 499  # the status in logs and metrics of a request whose client disconnected before its response
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -123,8 +122,7 @@ class RequestMiddleware:
         self.app, self.state, self.routes = app, state, routes
         settings = state.settings
         self._keys = [hashlib.sha256(key.encode()).digest() for key in settings.keys]
-        names = ["localhost", settings.host, socket.gethostname(), *settings.hosts]
-        self._known_hosts = TrustedHostMiddleware(_admit_host, names, www_redirect=False)
+        self._hosts = [name.lower() for name in ("localhost", settings.host, socket.gethostname(), *settings.hosts)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the request, handle it, and turn errors into responses."""
@@ -134,7 +132,7 @@ class RequestMiddleware:
         tracked = _TrackedSend(send)
         began = time.monotonic()
         try:
-            await self.check(scope, receive)
+            self.check(scope)
             scope["app"] = self  # with this the router raises if no route matches
             await self.app(scope, receive, tracked)
         except HTTPException as error:
@@ -150,14 +148,15 @@ class RequestMiddleware:
         finally:
             self._record(scope, tracked.status or CLIENT_CLOSED, time.monotonic() - began)
 
-    async def check(self, scope: Scope, receive: Receive) -> None:
+    def check(self, scope: Scope) -> None:
         """Raise an ApiError if this request is not admitted."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         if "transfer-encoding" in headers and "content-length" in headers:  # a second request may hide in the first
             message = "A request has a Content-Length or a Transfer-Encoding, not both."
             raise ApiError(400, message, headers={"Connection": "close"})
-        if not _is_address(headers.get("host", "")):
-            await self._known_hosts(scope, receive, _refuse_host)
+        if not self._knows(headers.get("host", "")):
+            text = "This server does not have that host name; its operator can add it with --allow-host."
+            raise ApiError(421, text, code="unknown_host")
         origin = headers.get("origin")
         other_origin = origin is not None and origin.partition("://")[2] != headers.get("host")
         other_site = headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and scope["method"] != "GET"
@@ -166,9 +165,20 @@ class RequestMiddleware:
         if self._keys and scope["path"] not in WITHOUT_KEY and not self._has_key(headers.get("authorization", "")):
             raise _unauthorized(scope["path"])
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and media_type != "application/json":
+        if scope["method"] == "POST" and media_type != JSON:
             message = "Send JSON, with the header Content-Type: application/json."
             raise ApiError(415, message, code="unsupported_media_type")
+
+    def _knows(self, host: str) -> bool:
+        """Whether this server has the name; an address needs no check: a page of another site can only send a name."""
+        parts = HOST.fullmatch(host.strip().lower())
+        if parts is None:
+            return False
+        name = parts[1] or parts[2]
+        try:
+            return bool(ipaddress.ip_address(name))
+        except ValueError:
+            return any(name == known or (known.startswith("*") and name.endswith(known[1:])) for known in self._hosts)
 
     def _has_key(self, header: str) -> bool:
         """Whether the header has a key, as a bearer token or as the password of a browser; in constant time."""
@@ -193,25 +203,6 @@ class RequestMiddleware:
         route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")
         self.state.metrics.count_response(route, status, seconds)
         log.info("%s %s %s %.3f s", scope["method"], route, status, seconds)
-
-
-def _is_address(host: str) -> bool:
-    """Whether a Host header has an IP address, which needs no check: a page of another site can only send a name."""
-    parts = ADDRESS.fullmatch(host.strip())
-    try:
-        return parts is not None and bool(ipaddress.ip_address(parts[1] or parts[2]))
-    except ValueError:
-        return False
-
-
-async def _admit_host(scope: Scope, receive: Receive, send: Send) -> None:
-    """The host name is known."""
-
-
-async def _refuse_host(message: Message) -> None:
-    """Called with the response to a host name that is not known."""
-    text = "This server does not have that host name; its operator can add it with --allow-host."
-    raise ApiError(421, text, code="unknown_host")
 
 
 def _unauthorized(path: str) -> ApiError:

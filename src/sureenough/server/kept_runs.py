@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 from sureenough.drivers.run_log import PathTokens, RunLogWriter, read_ends, read_log, save_log
@@ -54,11 +56,10 @@ class KeptRun:
 
 
 class KeptRuns:
-    """A folder of kept runs. What the list says of a file is cached until the file changes."""
+    """A folder of kept runs."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._cached: dict[Path, tuple[tuple[int, int], dict[str, Any] | None]] = {}  # time and size, entry
 
     def save(self, name: str, log: RunLogWriter) -> None:
         assert self.folder is not None
@@ -81,18 +82,10 @@ class KeptRuns:
         """The newest runs, newest first, from the first and the last line of each. Other files are left out."""
         if self.folder is None or not self.folder.is_dir():
             return []
-        stats = {
-            file: stat
-            for file in self.folder.iterdir()
-            if file.suffix == SUFFIX and NAME.fullmatch(file.stem) and (stat := _stat(file))
-        }
-        newest = sorted(stats, key=lambda file: stats[file][0], reverse=True)[:LISTED]
-        cached = self._cached
-        self._cached = {
-            file: cached[file] if file in cached and cached[file][0] == stats[file] else (stats[file], _entry(file))
-            for file in newest
-        }
-        return [entry for _, entry in self._cached.values() if entry is not None]
+        files = (file for file in self.folder.iterdir() if file.suffix == SUFFIX and NAME.fullmatch(file.stem))
+        changed = {file: state for file in files if (state := _state(file))}
+        newest = sorted(changed, key=changed.__getitem__, reverse=True)[:LISTED]
+        return [entry for file in newest if (entry := _entry(file, changed[file]))]
 
     def reports(self) -> list[str]:
         """The paths of the bench reports in the folder: single files, and those of run folders."""
@@ -107,16 +100,18 @@ class KeptRuns:
         return self.folder / name
 
 
-def _stat(file: Path) -> tuple[int, int] | None:
+def _state(file: Path) -> tuple[int, int] | None:
+    """The time of the last change and the size; None if it was removed meanwhile, or is a pipe, which would block."""
     try:
         stat = file.stat()
-    except OSError:  # removed meanwhile
+    except OSError:
         return None
-    return stat.st_mtime_ns, stat.st_size
+    return (stat.st_mtime_ns, stat.st_size) if S_ISREG(stat.st_mode) else None
 
 
-def _entry(file: Path) -> dict[str, Any] | None:
-    """A run in the list; None if the file is not a run log."""
+@lru_cache(LISTED)
+def _entry(file: Path, state: tuple[int, int]) -> dict[str, Any] | None:
+    """A run in the list; None if the file is not a run log. It is read again if its state has changed."""
     try:
         head, end = read_ends(file)
     except TraceError:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import Metric
 
 from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.weights import SIGNALS, BySignals
-from sureenough.engines.load_balancer import ServerLoad
 from sureenough.errors import UsageError
 from sureenough.pools.learner import LearnerStates
 from sureenough.spec import parse
+
+if TYPE_CHECKING:
+    from sureenough.server.state import ServerState
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0, 600.0)
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -38,62 +40,25 @@ def learned_signals(learned: LearnerStates) -> list[dict[str, Any]]:
 
 def _most_beta(spec: str) -> float:
     try:
-        strategy = parse(spec)
+        weigh = parse(spec).weigh
     except UsageError:  # a plug-in's, or of a file that another version wrote
         return 0.0
-    return strategy.weigh.beta if isinstance(strategy.weigh, BySignals) and strategy.weigh.weigh == "learned" else 0.0
+    return weigh.beta if isinstance(weigh, BySignals) and weigh.weigh == "learned" else 0.0
 
 
-def learned_gauges(learned: LearnerStates) -> Iterator[Metric]:
-    """What was learned of each model's confidence: r, beta and the number of questions."""
-    labels = ("model", "window", "strategy", "signal")
-    helps = {
-        "r": "Correlation of a signal with agreement, the prior included.",
-        "beta": "Weight of a signal in the vote.",
-        "questions": "Questions from which a signal's correlation was learned.",
-    }
-    states = learned_signals(learned)
-    for quantity, help in helps.items():
-        gauge = GaugeMetricFamily(f"sureenough_learned_{quantity}", help, labels=labels)
-        for one in states:
-            for signal, values in one["signals"].items():
-                gauge.add_metric([one["model"], str(one["window"]), one["strategy"], signal], values[quantity])
-        yield gauge
-
-
-def upstream_metrics(loads: Sequence[ServerLoad]) -> Iterator[Metric]:
-    """What each of several upstream servers does; clients do not learn their addresses."""
-    paths = CounterMetricFamily(
-        "sureenough_upstream_paths", "Paths by server and what happened to them.", labels=("server", "what")
-    )
-    tokens = CounterMetricFamily("sureenough_upstream_tokens", "Tokens by server.", labels=("server",))
-    helps = {"available": "Whether a server gets paths.", "running": "Paths that run on a server."}
-    gauges = {
-        name: GaugeMetricFamily(f"sureenough_upstream_{name}", help, labels=("server",)) for name, help in helps.items()
-    }
-    for number, load in enumerate(loads, 1):
-        for what in ("started", "finished", "failed"):
-            paths.add_metric([str(number), what], getattr(load, what))
-        tokens.add_metric([str(number)], load.tokens)
-        for name, gauge in gauges.items():
-            gauge.add_metric([str(number)], float(getattr(load, name)))
-    yield from (paths, tokens, *gauges.values()) if len(loads) > 1 else ()
+def _metric(kind: str, name: str, help: str, samples: Iterable[tuple[dict[str, str], float]]) -> Metric:
+    metric = Metric(f"sureenough_{name}", help, kind)
+    for labels, value in samples:
+        metric.add_sample(metric.name + ("_total" if kind == "counter" else ""), labels, value)
+    return metric
 
 
 class ServerMetrics:
-    """The counters of one server, in a registry of its own."""
+    """The counters of one server, in a registry of its own, and what its state says now."""
 
-    def __init__(
-        self,
-        requests_in_flight: Callable[[], int],
-        runs_in_flight: Callable[[], int],
-        learned: LearnerStates,
-        upstream_loads: Callable[[], Sequence[ServerLoad]],
-        replica: str = "",  # its name, if several processes serve one address
-    ) -> None:
+    def __init__(self, state: ServerState) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry, self._replica = CollectorRegistry(), replica
-        self._learned, self._upstream_loads = learned, upstream_loads
+        self.registry, self._state = CollectorRegistry(), state
         self.requests = self._counter("requests", "Responses by route and status.", "route", "status")
         self.rejected = self._counter("turned_away", "Requests refused because the server was busy.")
         self.disconnects = self._counter("clients_left", "Clients that disconnected before their response was sent.")
@@ -107,15 +72,9 @@ class ServerMetrics:
             "sureenough_request_seconds", "Seconds from a request to the end of its response.",
             buckets=BOUNDS, registry=self.registry,
         )  # fmt: skip
-        self._gauge("requests_in_flight", "Requests being served.", requests_in_flight)
-        self._gauge("runs_in_flight", "Runs in progress.", runs_in_flight)
-        self._gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"sureenough_{name}", help, labels, registry=self.registry)
-
-    def _gauge(self, name: str, help: str, value: Callable[[], float]) -> None:
-        Gauge(f"sureenough_{name}", help, registry=self.registry).set_function(value)
 
     def count_response(self, route: str, status: int, seconds: float) -> None:
         self.requests.labels(route, str(status)).inc()
@@ -137,9 +96,49 @@ class ServerMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Every metric; with a label that names the replica, if it is one: a request reaches any of them."""
-        upstreams = upstream_metrics(self._upstream_loads())
-        for metric in (*self.registry.collect(), *learned_gauges(self._learned), *upstreams):
-            if self._replica:
-                own = {"replica": self._replica}
-                metric.samples = [sample._replace(labels=sample.labels | own) for sample in metric.samples]
+        replica = self._state.settings.replica
+        for metric in (*self.registry.collect(), *self._in_flight(), *self._learned(), *self._upstreams()):
+            if replica:
+                metric.samples = [
+                    sample._replace(labels=sample.labels | {"replica": replica}) for sample in metric.samples
+                ]
             yield metric
+
+    def _in_flight(self) -> Iterator[Metric]:
+        yield _metric("gauge", "requests_in_flight", "Requests being served.", [({}, self._state.requests)])
+        yield _metric("gauge", "runs_in_flight", "Runs in progress.", [({}, len(self._state.runs))])
+        yield _metric("gauge", "tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
+
+    def _learned(self) -> Iterator[Metric]:
+        """What was learned of each model's confidence: r, beta and the number of questions."""
+        signals = [
+            ({"model": one["model"], "window": str(one["window"]), "strategy": one["strategy"], "signal": name}, values)
+            for one in learned_signals(self._state.learned)
+            for name, values in one["signals"].items()
+        ]
+        for quantity, help in (
+            ("r", "Correlation of a signal with agreement, the prior included."),
+            ("beta", "Weight of a signal in the vote."),
+            ("questions", "Questions from which a signal's correlation was learned."),
+        ):
+            samples = ((labels, values[quantity]) for labels, values in signals)
+            yield _metric("gauge", f"learned_{quantity}", help, samples)
+
+    def _upstreams(self) -> Iterator[Metric]:
+        """What each of several upstream servers does; clients do not learn their addresses."""
+        servers = [({"server": str(number)}, load) for number, load in enumerate(self._state.loads, 1)]
+        if len(servers) < 2:
+            return
+        counts = (
+            ({**server, "what": what}, getattr(load, what))
+            for server, load in servers
+            for what in ("started", "finished", "failed")
+        )
+        yield _metric("counter", "upstream_paths", "Paths by server and what happened to them.", counts)
+        for kind, name, help in (
+            ("counter", "tokens", "Tokens by server."),
+            ("gauge", "available", "Whether a server gets paths."),
+            ("gauge", "running", "Paths that run on a server."),
+        ):
+            samples = ((server, float(getattr(load, name))) for server, load in servers)
+            yield _metric(kind, f"upstream_{name}", help, samples)

@@ -15,7 +15,7 @@ from sureenough.drivers.observers import Transcript
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.server.requests import ConsensusRequest
 from sureenough.server.responses import sse_comment, sse_event
-from sureenough.server.structured import ToolJudge, refusal_without_json, tool_call_objects
+from sureenough.server.structured import ToolJudge, tool_call_objects
 
 CHUNK: Final = 96
 """Characters per chunk of the winning text."""
@@ -29,6 +29,30 @@ class RunResult(NamedTuple):
     transcript: Transcript | None
 
 
+class ReplyText(NamedTuple):
+    """What a client reads of a result: the winning path, or why there is none."""
+
+    text: str  # of a completion, which has nothing but this
+    content: str
+    reasoning: str | None
+    refusal: str | None
+    calls: list[dict[str, Any]]
+    finish_reason: str
+
+    @classmethod
+    def of(cls, result: RunResult, request: ConsensusRequest) -> ReplyText:
+        """The content is only the JSON if the request has a response format."""
+        out, judge = result.outcome, request.structured
+        text = "" if result.transcript is None else result.transcript.text
+        reasoning, content = split_thinking(text)
+        calls = tool_call_objects(text) if isinstance(judge, ToolJudge) and out.answer is not None else []
+        if isinstance(judge, Json):
+            text = content = out.answer or ""
+        reason = _finish_reason(result, request.path_tokens)
+        return cls(text, (content or "").partition(TOOL_CALL)[0], reasoning, _refusal(out, judge), calls,
+                   "tool_calls" if calls and reason == "stop" else reason)  # fmt: skip
+
+
 class ReplyWriter:
     """The response to one request, whole or in chunks, under one id."""
 
@@ -39,16 +63,15 @@ class ReplyWriter:
 
     def whole(self, result: RunResult) -> dict[str, Any]:
         """The response without streaming."""
-        reason = self._finish_reason(result)
-        choice: dict[str, Any] = {"index": 0, "finish_reason": reason, "logprobs": None}
-        reasoning, content = self._parts(result)
-        calls = self._tool_calls(result)
+        reply = ReplyText.of(result, self.request)
+        choice: dict[str, Any] = {"index": 0, "finish_reason": reply.finish_reason, "logprobs": None}
         if self.request.chat:
-            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": self._refusal(result)}
-            message |= {"tool_calls": calls, "content": content or None} if calls else {}
-            choice["message"] = message | ({"reasoning_content": reasoning} if reasoning is not None else {})
+            content = reply.content or None if reply.calls else reply.content
+            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": reply.refusal}
+            optional = {"tool_calls": reply.calls or None, "reasoning_content": reply.reasoning}
+            choice["message"] = message | {name: value for name, value in optional.items() if value is not None}
         else:
-            choice["text"] = self._completion(result)
+            choice["text"] = reply.text
         kind = "chat.completion" if self.request.chat else "text_completion"
         return self._envelope(kind, [choice]) | {
             "usage": usage(result.outcome),
@@ -69,50 +92,20 @@ class ReplyWriter:
 
     def closing(self, result: RunResult) -> Iterator[bytes]:
         """The winning text, the reason why it ends, and the cost."""
+        reply = ReplyText.of(result, self.request)
         if self.request.chat:
-            reasoning, content = self._parts(result)
-            yield from (self._chunk({"reasoning_content": piece}) for piece in _pieces(reasoning or ""))
-            yield from (self._chunk({"content": piece}) for piece in _pieces(content))
-            if (text := self._refusal(result)) is not None:
-                yield self._chunk({"refusal": text})
-            calls = self._tool_calls(result)
-            if calls:
-                yield self._chunk({"tool_calls": [{"index": i, **call} for i, call in enumerate(calls)]})
+            yield from (self._chunk({"reasoning_content": piece}) for piece in _pieces(reply.reasoning or ""))
+            yield from (self._chunk({"content": piece}) for piece in _pieces(reply.content))
+            if reply.refusal is not None:
+                yield self._chunk({"refusal": reply.refusal})
+            if reply.calls:
+                yield self._chunk({"tool_calls": [{"index": i, **call} for i, call in enumerate(reply.calls)]})
         else:
-            yield from (self._chunk(piece) for piece in _pieces(self._completion(result)))
-        reason = self._finish_reason(result)
-        yield self._chunk({} if self.request.chat else "", reason, sureenough=consensus_details(result))
+            yield from (self._chunk(piece) for piece in _pieces(reply.text))
+        yield self._chunk({} if self.request.chat else "", reply.finish_reason, sureenough=consensus_details(result))
         if self.request.usage:
             yield sse_event(self._envelope(self._kind, []) | {"usage": usage(result.outcome)})
         yield DONE
-
-    def _parts(self, result: RunResult) -> tuple[str | None, str]:
-        """Reasoning and content; the content is only the JSON if the request has a response format."""
-        reasoning, content = split_reasoning(result.transcript)
-        if isinstance(self.request.structured, Json):
-            content = result.outcome.answer or ""
-        return reasoning, content.partition(TOOL_CALL)[0]
-
-    def _refusal(self, result: RunResult) -> str | None:
-        structured, out = self.request.structured, result.outcome
-        if isinstance(structured, ToolJudge) and out.answer is None:
-            return "; ".join(out.notes) or out.verdict.why
-        return refusal_without_json(out) if isinstance(structured, Json) else refusal(out)
-
-    def _completion(self, result: RunResult) -> str:
-        if isinstance(self.request.structured, Json):
-            return result.outcome.answer or ""
-        return "" if result.transcript is None else result.transcript.text
-
-    def _tool_calls(self, result: RunResult) -> list[dict[str, Any]]:
-        transcript, answer = result.transcript, result.outcome.answer
-        if transcript is None or answer is None or not isinstance(self.request.structured, ToolJudge):
-            return []
-        return tool_call_objects(transcript.text)
-
-    def _finish_reason(self, result: RunResult) -> str:
-        reason = finish_reason(result, self.request.path_tokens)
-        return "tool_calls" if reason == "stop" and self._tool_calls(result) else reason
 
     @property
     def _kind(self) -> str:
@@ -127,27 +120,21 @@ class ReplyWriter:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.request.name, "choices": choices}
 
 
-def split_reasoning(transcript: Transcript | None) -> tuple[str | None, str]:
-    """A path's reasoning, if it is marked, and its text without it."""
-    if transcript is None:
-        return None, ""
-    reasoning, content = split_thinking(transcript.text)
-    return reasoning, content or ""
-
-
-def finish_reason(result: RunResult, path_tokens: int | None) -> str:
+def _finish_reason(result: RunResult, path_tokens: int | None) -> str:
     """OpenAI's word for the reason why a text ends."""
-    out, transcript = result.outcome, result.transcript
-    if transcript is not None and (
-        transcript.truncated or (path_tokens is not None and transcript.tokens >= path_tokens)
-    ):
+    out, path = result
+    if path is not None and (path.truncated or (path_tokens is not None and path.tokens >= path_tokens)):
         return "length"
     return "length" if out.answer is None and out.reason in ("max_tokens", "deadline", "interrupted") else "stop"
 
 
-def refusal(out: Outcome) -> str | None:
-    """Why no path gave an answer, for clients that read OpenAI's fields only; None if one did."""
-    return None if out.reason != "no_answer" else "; ".join(out.notes) or out.verdict.why
+def _refusal(out: Outcome, judge: Json | ToolJudge | None) -> str | None:
+    """Why no path gave an answer, for clients that read OpenAI's fields only."""
+    if out.answer is not None or (judge is None and out.reason != "no_answer"):
+        return None
+    if isinstance(judge, Json):
+        return "; ".join([f"none of {out.counted} paths gave JSON in the format of response_format", *out.notes])
+    return "; ".join(out.notes) or out.verdict.why
 
 
 def usage(out: Outcome) -> dict[str, int]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from string import Formatter
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
 from sureenough.server.responses import ApiError, bad_request
 from sureenough.server.settings import ServerLimits, ServerSettings
-from sureenough.server.structured import ToolJudge, json_judge, tool_judge
+from sureenough.server.structured import ToolJudge, structured_judge
 from sureenough.spec import is_strategy_name, parse
 from sureenough.strategies import STRATEGIES
 from sureenough.templates import render_prompt, template_of
@@ -254,7 +253,7 @@ class RequestReader:
             raise self._invalid(error) from None
         name, options = split_model_name(request.model), request.sureenough or self.types.options()
         settings, judge = self.settings, self._judge(options.kind)
-        structured = _structured_judge(body, judge, chat, explicit=options.kind is not None)
+        structured = structured_judge(body, judge, chat=chat, explicit=options.kind is not None)
         if options.kind is not None and options.kind != settings.kind:
             template = template_of(judge)
         own_template = options.template or (None if structured else template)
@@ -345,16 +344,6 @@ def _changes_nothing(value: Any, default: Any) -> bool:
     return value is None or value is False or value == [] or (type(value) is type(default) and value == default)
 
 
-def _structured_judge(body: dict[str, Any], judge: Judge, chat: bool, *, explicit: bool) -> Json | ToolJudge | None:
-    """The judge that the response format or the tools of a request select."""
-    tools = body.get("tools")
-    if tools not in (None, []) and body.get("tool_choice") != "none":
-        if explicit or json_judge(body.get("response_format"), judge, explicit=False):
-            raise bad_request("tools cannot be combined with a kind of answer or a response format.", "tools")
-        return tool_judge(tools, chat)
-    return json_judge(body.get("response_format"), judge, explicit)
-
-
 def _path_tokens(request: CompletionFields, limits: ServerLimits) -> int | None:
     """The most tokens of a path; None leaves it to the upstream."""
     for name in ("max_completion_tokens", "max_tokens"):
@@ -386,16 +375,6 @@ def _question_and_prompt(request: CompletionFields, chat: bool, template: str | 
     return "" if content is None else str(content), Prompt(tuple(_with_template(messages, template)))
 
 
-def _has_only_question(template: str) -> bool:
-    """Whether a template's only field is {question}: a format could ask for a billion spaces."""
-    try:
-        fields = [parts[1:] for parts in Formatter().parse(template)]
-    except ValueError:
-        return False
-    fields = [parts for parts in fields if parts != (None, None, None)]
-    return len(fields) <= 1 and all(parts == ("question", "", None) for parts in fields)
-
-
 def _with_template(messages: Sequence[Message], template: str | None) -> Sequence[Message]:
     """The messages with the template around the last one, if it is the user's and does not ask for a box already."""
     last = messages[-1]
@@ -404,7 +383,8 @@ def _with_template(messages: Sequence[Message], template: str | None) -> Sequenc
         return messages
     if content is None:
         raise bad_request("the last message has no content.", f"messages[{len(messages) - 1}].content")
-    if not _has_only_question(template):
+    fields = template.replace("{{", "").replace("}}", "").replace("{question}", "", 1)
+    if "{" in fields or "}" in fields:  # a format could ask for a billion spaces
         raise bad_request("the template must hold {question} once, and no other braces.", "sureenough.template")
     # Of a content in parts, such as images and texts, the last one if it is a text.
     in_parts = isinstance(content, list) and content and isinstance(content[-1], dict) and "text" in content[-1]
@@ -414,6 +394,7 @@ def _with_template(messages: Sequence[Message], template: str | None) -> Sequenc
     try:
         asked = render_prompt(text, template).text
     except UsageError as error:
-        raise bad_request(f"{error}.", "messages") from None
+        param = "sureenough.template" if error.argument == "template" else "messages"
+        raise bad_request(f"{error}.", param) from None
     parts = asked if isinstance(content, str) else [*content[:-1], {**content[-1], "text": asked}]
     return [*messages[:-1], {**last, "content": parts}]

@@ -12,7 +12,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, SureEnoughError
+from sureenough.core.options import RunOptions
+from sureenough.errors import (
+    EngineError,
+    EngineRejected,
+    EngineUnavailable,
+    MissingLogprobs,
+    SureEnoughError,
+    UsageError,
+)
 from sureenough.json_text import encode, mend
 
 SSE_HEADERS: Final = [
@@ -182,6 +190,8 @@ def api_error(error: BaseException, model: str) -> ApiError:
             return upstream_unavailable(str(error))
         case EngineError():
             return ApiError(502, str(error), code="upstream_error")
+        case UsageError(argument=str(name)):
+            return bad_request(str(error), f"sureenough.{name}" if name in RunOptions.fields() else name)
         case SureEnoughError():
             return bad_request(str(error))
     return ApiError(500, "The server failed; the log has the details.", code="internal_error")

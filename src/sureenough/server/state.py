@@ -15,6 +15,7 @@ from sureenough.core.events import Action, Ended
 from sureenough.core.outcome import Outcome, Snapshot
 from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import ObservedEvent, Observer, WinnerTranscript
+from sureenough.engines.load_balancer import ServerLoad
 from sureenough.json_text import mend
 from sureenough.pools.learner import LearnerStates
 from sureenough.server.metrics import ServerMetrics
@@ -62,13 +63,7 @@ class ServerState:
         self.shutting_down = False
         self.learned = LearnerStates(None if settings.state is None else settings.state / "learned.json")
         self._saving = asyncio.Lock()
-        self.metrics = ServerMetrics(
-            lambda: self.requests,
-            lambda: len(self.runs),
-            self.learned,
-            lambda: [] if self._upstream is None else self._upstream.loads,
-            settings.replica,
-        )
+        self.metrics = ServerMetrics(self)
         self._upstream: Upstream | None = None
         self.windows = {key.model: key.window for key in self.learned.known}  # once a run has chosen one
 
@@ -89,6 +84,11 @@ class ServerState:
         if self._upstream is None:
             raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
         return self._upstream
+
+    @property
+    def loads(self) -> Sequence[ServerLoad]:
+        """What each server of the upstream does."""
+        return () if self._upstream is None else self._upstream.loads
 
     def error_response(self, error: BaseException, model: str = "") -> ApiError:
         """The response for an error, without the upstream's address and secrets."""
@@ -133,41 +133,33 @@ class ServerState:
         return task
 
     async def _run(self, request: ConsensusRequest, observers: tuple[Observer, ...]) -> RunResult:
+        upstream, spec, judge = self.upstream, render(request.strategy), request.structured
+        window = request.options["window"] or self.windows.get(request.model)
         transcript = WinnerTranscript()
-        upstream = self.upstream
-        engine = upstream.engine(request.model, request.sampling)
-        options, judge = request.options, request.structured
-        if options["window"] is None:
-            options = options | {"window": self.windows.get(request.model)}
         if isinstance(judge, ToolJudge):
             observers = (*observers, _StopOnDisagreement(judge))
-        spec = render(request.strategy)
-        known = self.learned.state(request.model, options["window"], spec)
         out = await aask(
-            request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=known, **options
-        )
+            request.prompt, upstream.engine(request.model, request.sampling), request.strategy,
+            observers=(transcript, *observers), learn=self.learned.state(request.model, window, spec),
+            **request.options | {"window": window},
+        )  # fmt: skip
+        self.metrics.count_run(out)
+        notes = [*upstream.notes(request.model, request.question), *map(upstream.redact, out.notes)]
         if request.strategy.reads_confidence:
-            out = replace(out, notes=(*out.notes, *await self._learn(request.model, spec, out)))
+            self.learned.receive(request.model, spec, out)
+            async with self._saving:
+                notes += await asyncio.to_thread(self.learned.save)
+            self._keep_window(request, out)
         if isinstance(judge, ToolJudge):
             judge.refuse_disagreement()
-        self._keep_window(request, out)
-        self.metrics.count_run(out)
-        notes = (*upstream.notes(request.model, request.question), *(upstream.redact(note) for note in out.notes))
-        out = replace(out, notes=notes)
         winner = transcript.of(out.answer)
         winner = None if winner is None else winner._replace(text=mend(winner.text))
-        return RunResult(out, winner)
-
-    async def _learn(self, model: str, spec: str, out: Outcome) -> tuple[str, ...]:
-        """Learn from a run; a note if that cannot be saved."""
-        self.learned.receive(model, spec, out)
-        async with self._saving:
-            return await asyncio.to_thread(self.learned.save)
+        return RunResult(replace(out, notes=tuple(notes)), winner)
 
     def _keep_window(self, request: ConsensusRequest, out: Outcome) -> None:
         """One window per model, so that its runs can be compared: the first that paths of full length have chosen."""
         full_length = request.path_tokens in (None, self.settings.limits.path_tokens)
-        if out.window_paths and full_length and request.strategy.reads_confidence and out.reason in COMPLETE:
+        if out.window_paths and full_length and out.reason in COMPLETE:
             if len(self.windows) >= MOST_WINDOWS:
                 self.windows.clear()
             self.windows.setdefault(request.model, out.window)

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from sureenough.answers import Judge
 from sureenough.answers.json_kind import Json, prepared_schema
-from sureenough.core.outcome import Outcome
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.errors import UsageError
 from sureenough.server.responses import bad_request
@@ -23,27 +22,38 @@ FORMATS: Final = ("text", "json_object", "json_schema")
 PLAIN: Final = "use the plain model name to pass the request through"
 
 
-def json_judge(response_format: Any, judge: Judge, explicit: bool) -> Json | None:
-    """The judge that a response format selects; None for plain text."""
-    if response_format is None:
-        return None
-    type_ = response_format.get("type") if isinstance(response_format, dict) else None
-    if type_ not in FORMATS:
-        raise bad_request(
-            f"response_format.type is {str(type_)[:40]!r}; known: {', '.join(FORMATS)}.", "response_format"
-        )
-    if type_ == "text":
+def structured_judge(body: dict[str, Any], judge: Judge, *, chat: bool, explicit: bool) -> Json | ToolJudge | None:
+    """The judge that the tools or the response format of a request select; None for plain text.
+
+    `judge` is that of the kind of answer, which the request names if it is explicit.
+    """
+    response_format, tools = body.get("response_format"), body.get("tools")
+    kind = None if response_format is None else _format_type(response_format)
+    if tools not in (None, []) and body.get("tool_choice") != "none":
+        if explicit or kind not in (None, "text"):
+            raise bad_request("tools cannot be combined with a kind of answer or a response format.", "tools")
+        return _tool_judge(tools, chat)
+    if kind in (None, "text"):
         return None
     if explicit and not isinstance(judge, Json):
         raise bad_request(
-            f"response_format asks for {type_} and the sureenough object for another kind of answer: leave one out.",
+            f"response_format asks for {kind} and the sureenough object for another kind of answer: leave one out.",
             "sureenough.kind",
         )
-    base = judge if isinstance(judge, Json) else Json()
-    return replace(base, schema=_schema(response_format) if type_ == "json_schema" else {"type": "object"})
+    schema = _schema(response_format) if kind == "json_schema" else {"type": "object"}
+    return replace(judge if isinstance(judge, Json) else Json(), schema=schema)
 
 
-def _schema(response_format: dict[str, Any]) -> Any:
+def _format_type(response_format: Any) -> str:
+    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    if kind not in FORMATS:
+        raise bad_request(
+            f"response_format.type is {str(kind)[:40]!r}; known: {', '.join(FORMATS)}.", "response_format"
+        )
+    return str(kind)
+
+
+def _schema(response_format: Any) -> Any:
     named = response_format.get("json_schema")
     schema = named.get("schema") if isinstance(named, dict) else None
     if not isinstance(schema, dict):
@@ -52,13 +62,6 @@ def _schema(response_format: dict[str, Any]) -> Any:
         return prepared_schema(schema)
     except UsageError as error:
         raise bad_request(f"{error}; {PLAIN}.", "response_format.json_schema") from None
-
-
-def refusal_without_json(out: Outcome) -> str | None:
-    """What a client reads if no path gave JSON in the format that it asked for."""
-    if out.answer is not None:
-        return None
-    return "; ".join([f"none of {out.counted} paths gave JSON in the format of response_format", *out.notes])
 
 
 _OBJECT: Final = Json(schema={"type": "object"})
@@ -119,12 +122,12 @@ class ToolJudge:
             )
 
 
-def tool_judge(tools: Any, chat: bool) -> ToolJudge:
-    """The judge of a request with tools."""
-    listed = tools if isinstance(tools, list) else [None]
-    functions = [one.get("function") for one in listed if isinstance(one, dict)]
-    names: list[Any] = [function.get("name") for function in functions if isinstance(function, dict)]
-    if not chat or len(names) != len(listed) or not all(isinstance(name, str) and name for name in names):
+def _tool_judge(tools: Any, chat: bool) -> ToolJudge:
+    try:
+        names = [one["function"]["name"] for one in tools] if chat else []
+    except (TypeError, KeyError):
+        names = []
+    if not isinstance(tools, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise bad_request(
             f"tools must be a list of functions with names, in a chat; other tools cannot be voted on: {PLAIN}.",
             "tools",
