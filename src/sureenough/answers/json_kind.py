@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import partial
+from itertools import zip_longest
+from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from sureenough.answers.reading import reply_of
@@ -20,15 +23,11 @@ from sureenough.answers.word_kinds import KeyedKind, compiled, encodable
 from sureenough.core.options import Rule, option
 from sureenough.errors import UsageError
 
-LONGEST_INT = 400
 _START = re.compile(r'\{(?=\s{0,80}["}])|\[(?=\s{0,80}["{\[\]\d\-tfn])')
 MOST_BROKEN = 1_000  # attempts at text that is not JSON: each error counts the lines before it
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
+_CITATION = re.compile(r"\[\s*(?:-?\d+|true|false)\s*\]")
 ANY = Rule("names of fields", lambda names: True)
-
-
-def _integer(text: str) -> int | Decimal:
-    return int(text) if len(text) <= LONGEST_INT else Decimal(text)
 
 
 def _refuse_constant(name: str) -> None:
@@ -42,7 +41,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(
-    parse_int=_integer, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_object
+    parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_object
 )
 _NOT_JSON = (ValueError, RecursionError, InvalidOperation)  # UsageError is a ValueError
 
@@ -92,7 +91,7 @@ def last_json(reply: str) -> str | None:
     last, at, broken = None, 0, 0
     while (start := _START.search(reply, at)) is not None:
         try:
-            value, at = _DECODER.raw_decode(reply, start.start())
+            _, at = _DECODER.raw_decode(reply, start.start())
         except json.JSONDecodeError as error:
             end, broken = _after_broken(reply, start.start(), error), broken + 1
             if end is None or broken > MOST_BROKEN:
@@ -102,8 +101,7 @@ def last_json(reply: str) -> str | None:
         except _NOT_JSON:
             return None
         else:
-            if not isinstance(value, list) or len(value) != 1 or not isinstance(value[0], int):  # [2] is a citation
-                last = reply[start.start() : at]
+            last = last if _CITATION.fullmatch(reply, start.start(), at) else reply[start.start() : at]
     return last
 
 
@@ -150,13 +148,12 @@ def canonical(value: Any, depth: int = 0) -> Hashable:
     if depth > DEEPEST:
         raise UsageError(f"JSON nested deeper than {DEEPEST} levels is not compared")
     if isinstance(value, dict):
-        members = sorted(value.items(), key=lambda member: member[0])
-        return "{", tuple((name, canonical(member, depth + 1)) for name, member in members)
+        return "{", tuple(sorted((name, canonical(member, depth + 1)) for name, member in value.items()))
     if isinstance(value, list):
         return "[", tuple(canonical(member, depth + 1) for member in value)
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if not isinstance(value, Decimal):
         return type(value).__name__, value
-    sign, digits, exponent = Decimal(value).as_tuple()
+    sign, digits, exponent = value.as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     bare = text.rstrip("0")
     return "number", (sign, bare, int(exponent) + len(text) - len(bare)) if text else (0, "", 0)
@@ -172,12 +169,11 @@ def prepared_schema(schema: Any) -> Any:
             continue
         if not isinstance(part, dict):
             raise UsageError("a part of the schema is neither an object nor true or false")
-        unsupported = next((name for name in part if name in UNSUPPORTED), None)
-        if unsupported is not None:
-            raise UsageError(f"the keyword {unsupported} of JSON Schema is not supported here")
-        wrong = next((name for name, form in _FORMS.items() if name in part and not form(part[name])), None)
-        if wrong is not None:
-            raise UsageError(f"the schema's {wrong} is {str(part[wrong])[:80]}, which cannot be used")
+        for name, value in part.items():
+            if name in UNSUPPORTED:
+                raise UsageError(f"the keyword {name} of JSON Schema is not supported here")
+            if name in _FORMS and not _FORMS[name](value):
+                raise UsageError(f"the schema's {name} is {str(value)[:80]}, which cannot be used")
         if "pattern" in part:
             compiled(part["pattern"])
         if "$ref" in part:
@@ -189,7 +185,7 @@ def prepared_schema(schema: Any) -> Any:
 
 
 def validates(value: Any, schema: Any) -> bool:
-    """Whether a value matches a prepared schema. Numbers are int or Decimal."""
+    """Whether a value matches a prepared schema. Numbers are Decimal."""
     try:
         return _Validator(schema).matches(value, schema)
     except (_OutOfSteps, RecursionError, UsageError):
@@ -213,28 +209,22 @@ class _Validator:
         return (
             ("$ref" not in schema or self.matches(value, _target(schema["$ref"], self.root)))
             and all(_CHECKS[name](value, limit) for name, limit in schema.items() if name in _CHECKS)
-            and self._combined(value, schema)
-            and (not isinstance(value, dict) or self._members(value, schema))
-            and (not isinstance(value, list) or self._elements(value, schema))
-        )
-
-    def _combined(self, value: Any, schema: Mapping[str, Any]) -> bool:
-        return (
-            all(self.matches(value, one) for one in schema.get("allOf", ()))
+            and all(self.matches(value, one) for one in schema.get("allOf", ()))
             and ("anyOf" not in schema or any(self.matches(value, one) for one in schema["anyOf"]))
             and ("oneOf" not in schema or sum(self.matches(value, one) for one in schema["oneOf"]) == 1)
             and ("not" not in schema or not self.matches(value, schema["not"]))
+            and all(self.matches(member, one) for member, one in _members(value, schema))
         )
 
-    def _members(self, value: dict[str, Any], schema: Mapping[str, Any]) -> bool:
+
+def _members(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The members of an object or the elements of an array, each with its schema."""
+    if isinstance(value, dict):
         known, rest = schema.get("properties", {}), schema.get("additionalProperties", True)
-        return all(name in value for name in schema.get("required", ())) and all(
-            self.matches(member, known.get(name, rest)) for name, member in value.items()
-        )
-
-    def _elements(self, value: list[Any], schema: Mapping[str, Any]) -> bool:
+        yield from ((member, known.get(name, rest)) for name, member in value.items())
+    if isinstance(value, list):
         first, rest = schema.get("prefixItems", []), schema.get("items", True)
-        return all(self.matches(item, first[i] if i < len(first) else rest) for i, item in enumerate(value))
+        yield from zip_longest(value, first[: len(value)], fillvalue=rest)
 
 
 def _target(reference: str, root: Any) -> Any:
@@ -253,84 +243,80 @@ def _target(reference: str, root: Any) -> Any:
 
 
 def _decimals(value: Any) -> Any:
-    """Floats as decimals, which is what numbers of values are."""
+    """Numbers as decimals, as those of values are."""
     if isinstance(value, dict):
         return {name: _decimals(member) for name, member in value.items()}
     if isinstance(value, list):
         return [_decimals(member) for member in value]
-    return Decimal(str(value)) if isinstance(value, float) else value
+    return value if isinstance(value, bool) or not isinstance(value, int | float) else Decimal(str(value))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
-def _is_multiple(value: int | Decimal, divisor: int | Decimal) -> bool:
-    exact = Decimal(value)
-    if not exact:
+def _is_multiple(value: Decimal, divisor: Decimal | int) -> bool:
+    if not value:
         return True
-    if not -300 <= exact.adjusted() <= 300 or len(exact.as_tuple().digits) > 1_000:
+    if not -300 <= value.adjusted() <= 300 or len(value.as_tuple().digits) > 1_000:
         return False
     return Fraction(value) % Fraction(divisor) == 0
 
 
+Check = Callable[[Any, Any], bool]
 _TYPES: Final[dict[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
-    "number": _is_number,
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or _is_multiple(value, 1)),
+    "number": lambda value: isinstance(value, Decimal),
+    "integer": lambda value: isinstance(value, Decimal) and _is_multiple(value, 1),
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
 }
 
 
-def _has_type(value: Any, types: str | list[str]) -> bool:
-    return any(_TYPES[name](value) for name in ([types] if isinstance(types, str) else types))
+def _listed(types: Any) -> list[Any]:
+    return types if isinstance(types, list) else [types]
 
 
-def _if(applies: Callable[[Any], bool], check: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """A check that values of other types pass."""
-    return lambda value, limit: not applies(value) or check(value, limit)
+def _limits(kind: str, checks: Mapping[str, Check]) -> dict[str, Check]:
+    """Checks that values of other types pass."""
+    return {name: partial(_limit, _TYPES[kind], check) for name, check in checks.items()}
 
 
-_CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "type": _has_type,
+def _limit(applies: Callable[[Any], bool], check: Check, value: Any, limit: Any) -> bool:
+    return not applies(value) or check(value, limit)
+
+
+def _sizes(name: str) -> dict[str, Check]:
+    return {
+        f"min{name}": lambda value, least: len(value) >= least,
+        f"max{name}": lambda value, most: len(value) <= most,
+    }
+
+
+_CHECKS: Final[dict[str, Check]] = {
+    "type": lambda value, types: any(_TYPES[name](value) for name in _listed(types)),
     "enum": lambda value, allowed: canonical(value) in {canonical(one) for one in allowed},
     "const": lambda value, only: canonical(value) == canonical(only),
-    "minimum": _if(_is_number, lambda value, limit: value >= limit),
-    "maximum": _if(_is_number, lambda value, limit: value <= limit),
-    "exclusiveMinimum": _if(_is_number, lambda value, limit: value > limit),
-    "exclusiveMaximum": _if(_is_number, lambda value, limit: value < limit),
-    "multipleOf": _if(_is_number, _is_multiple),
-    "minLength": _if(_TYPES["string"], lambda value, limit: len(value) >= limit),
-    "maxLength": _if(_TYPES["string"], lambda value, limit: len(value) <= limit),
-    "pattern": _if(_TYPES["string"], lambda value, pattern: compiled(pattern).search(encodable(value)) is not None),
-    "minItems": _if(_TYPES["array"], lambda value, limit: len(value) >= limit),
-    "maxItems": _if(_TYPES["array"], lambda value, limit: len(value) <= limit),
-    "uniqueItems": _if(_TYPES["array"], lambda value, on: not on or len(set(map(canonical, value))) == len(value)),
-    "minProperties": _if(_TYPES["object"], lambda value, limit: len(value) >= limit),
-    "maxProperties": _if(_TYPES["object"], lambda value, limit: len(value) <= limit),
+    **_limits(
+        "number",
+        {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusiveMaximum": lt, "multipleOf": _is_multiple},
+    ),
+    **_limits("string", _sizes("Length")),
+    **_limits("string", {"pattern": lambda value, pattern: compiled(pattern).search(encodable(value)) is not None}),
+    **_limits("array", _sizes("Items")),
+    **_limits("array", {"uniqueItems": lambda value, on: not on or len(set(map(canonical, value))) == len(value)}),
+    **_limits("object", _sizes("Properties")),
+    **_limits("object", {"required": lambda value, names: value.keys() >= {*names}}),
 }
 """Keywords that limit a value directly."""
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0
-
-
-def _are_types(value: Any) -> bool:
-    names = value if isinstance(value, list) else [value]
-    return all(isinstance(name, str) and name in _TYPES for name in names)
-
-
 _FORMS: Final[dict[str, Callable[[Any], bool]]] = {
-    "type": _are_types,
-    "multipleOf": lambda value: _is_number(value) and value > 0 and Decimal(value).adjusted() >= -300,
+    "type": lambda value: all(isinstance(name, str) and name in _TYPES for name in _listed(value)),
+    "multipleOf": lambda value: isinstance(value, Decimal) and value > 0 and value.adjusted() >= -300,
     "uniqueItems": _TYPES["boolean"],
     "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys("minLength maxLength minItems maxItems minProperties maxProperties".split(), _is_count),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _TYPES["number"]),
+    **dict.fromkeys(
+        [name for of in ("Length", "Items", "Properties") for name in _sizes(of)],
+        lambda value: isinstance(value, Decimal) and value >= 0,
+    ),
     **dict.fromkeys(("pattern", "$ref"), _TYPES["string"]),
     **dict.fromkeys(("enum", "anyOf", "oneOf", "allOf", "prefixItems"), _TYPES["array"]),
     **dict.fromkeys(("properties", "$defs", "definitions"), _TYPES["object"]),

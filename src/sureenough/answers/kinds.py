@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 from sureenough.answers.choice import choose
-from sureenough.answers.compare import classes
+from sureenough.answers.compare import classes, number_classes
 from sureenough.answers.grading import grade
 from sureenough.answers.json_kind import Json
 from sureenough.answers.reading import mathematical_answer, reply_of
@@ -26,10 +26,9 @@ from sureenough.answers.word_kinds import (
     Text,
     final_statement,
     normal_form,
-    number_classes,
     trimmed,
 )
-from sureenough.core.options import Rule, check_options, one_of, option
+from sureenough.core.options import FLAG, HasOptions, Rule, one_of, option
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
 from sureenough.spec import marked_options, read_options
@@ -127,11 +126,8 @@ def classes_by_same(answers: Sequence[str], same: Same) -> list[int | None]:
 # -- kinds that a box marks: mathematics, and the letter of a choice
 
 
-FLAG: Final = Rule("1 or 0", lambda value: value in (False, True))
-
-
 @dataclass(frozen=True, slots=True)
-class Math:
+class Math(HasOptions):
     """Mathematics: numbers, expressions, sets, intervals and more, compared by value. The options are for grading."""
 
     percent: bool = option(False, "28% is right if the gold answer is 0.28", FLAG)
@@ -140,9 +136,6 @@ class Math:
     fallback: str = option("none", "what to read from a reply without a marked answer", one_of("none", "last-number"))
     ask = "Please reason step by step, and put your final answer within \\boxed{}."
     looks_for = "a box or an announced value (\\boxed{…}, Answer: …)"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def extract(self, text: str) -> str | None:
         return mathematical_answer(text, last_number_too=self.fallback == "last-number")
@@ -171,9 +164,6 @@ class LetterChoice(KeyedKind):
 
     letters: str = option("", "the letters that were offered; by default those in the question, or A to J", LETTERS)
     ask = "Please reason step by step, and put the letter of your final answer within \\boxed{}."
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def looks_for(self) -> str:

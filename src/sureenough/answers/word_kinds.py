@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -15,10 +15,11 @@ from functools import lru_cache
 from typing import Any
 from unicodedata import normalize
 
+from sureenough.answers.compare import number_classes
 from sureenough.answers.math import numerals
 from sureenough.answers.math.key import canonical_key
 from sureenough.answers.reading import boxed_contents, reply_of
-from sureenough.core.options import NOT_NEGATIVE, Rule, check_options, one_of, option
+from sureenough.core.options import NOT_NEGATIVE, HasOptions, Rule, one_of, option
 from sureenough.errors import UsageError
 
 LONGEST = 4_000  # characters of an answer: normalising a long run of accents would take quadratic time
@@ -91,19 +92,13 @@ def normal_form(text: str) -> str:
     return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split()) if len(text) <= LONGEST else text
 
 
-def number_classes(keys: Iterable[Hashable | None]) -> list[int | None]:
-    """Classes numbered by first appearance; None for None."""
-    numbers: dict[Hashable, int] = {}
-    return [None if key is None else numbers.setdefault(key, len(numbers)) for key in keys]
-
-
 def key_or_text(key: Callable[[str], Hashable | None], answer: str) -> Hashable:
     """What an answer is compared by; one without a key is the same as its exact copies only."""
     value = key(answer)
     return ("unread", answer) if value is None else ("read", value)
 
 
-class KeyedKind:
+class KeyedKind(HasOptions):
     """A kind of answers that are the same if their keys are; by default without case and extra space."""
 
     __slots__ = ()
@@ -111,8 +106,8 @@ class KeyedKind:
     def key(self, answer: str) -> Hashable | None:
         return normal_form(answer)
 
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return number_classes(None if answer is None else key_or_text(self.key, answer) for answer in answers)
+    def classes(self, answers: Sequence[str]) -> list[int | None]:
+        return number_classes(key_or_text(self.key, answer) for answer in answers)
 
     def grade(self, gold: str, answer: str) -> bool:
         return key_or_text(self.key, gold) == key_or_text(self.key, answer)
@@ -124,7 +119,6 @@ class KeyedKind:
 LONGEST_NUMERAL = 400
 _CHUNK = re.compile(r"(?<![\w)])([-+−]?)[$€£¥]?((?:\.(?=\d)|\d)[\d.,:/eE+'−-]*)\s?(\\?%|percent\b)?")
 _NUMERAL = re.compile(r"(\d{1,3}(?:,\d{3})+|\d*)(\.\d+)?(?:[eE]([-+]?\d{1,3}))?(?:/(\d+))?")
-_MINUS = str.maketrans("−", "-")
 
 Value = tuple[bool, Fraction]
 """Whether it is a percentage, and the number before the sign."""
@@ -139,12 +133,8 @@ class Number(KeyedKind):
     ask = f"{REASON} gives one number."
     looks_for = f"one number, and not several, {WHERE}"
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def extract(self, text: str) -> str | None:
-        statement = final_statement(text)
-        numeral = None if statement is None else _numeral(re.split("[=≈]", statement)[-1])
+        numeral = _numeral(re.split("[=≈]", final_statement(text) or "")[-1])
         return None if numeral is None else numeral[0]
 
     def key(self, answer: str) -> Value | None:
@@ -152,22 +142,16 @@ class Number(KeyedKind):
         numeral = _numeral(answer)
         return None if numeral is None else numeral[1]
 
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
+    def classes(self, answers: Sequence[str]) -> list[int | None]:
         """Each value joins the next smaller class if it is close to the least member of it: nothing is chained."""
-        if not self.rel and not self.abs:
-            return KeyedKind.classes(self, answers)
-        values = {answer: None if answer is None else self.key(answer) for answer in answers}
-        least: dict[Value, Value] = {}
+        values = {answer: self.key(answer) for answer in answers}
+        least: dict[Value | None, Value] = {}
         current: Value | None = None
         for value in sorted({value for value in values.values() if value is not None}):
             if current is None or not self._close(current, value):
                 current = value
             least[value] = current
-        keys: dict[str | None, Hashable] = {
-            **{answer: least[value] for answer, value in values.items() if value is not None},
-            **{answer: ("unread", answer) for answer, value in values.items() if value is None},
-        }
-        return number_classes(None if answer is None else keys[answer] for answer in answers)
+        return number_classes(least.get(values[answer], ("unread", answer)) for answer in answers)
 
     def grade(self, gold: str, answer: str) -> bool:
         one, two = self.key(gold), self.key(answer)
@@ -189,32 +173,29 @@ def _numeral(text: str) -> tuple[str, Value] | None:
 
 
 def _value(sign: str, digits: str, percent: str | None) -> tuple[str, Value] | None:
-    digits = digits.translate(_MINUS).rstrip(".,:/eE+'-")
+    digits = digits.replace("−", "-").rstrip(".,:/eE+'-")
     numeral = _NUMERAL.fullmatch(digits) if len(digits) <= LONGEST_NUMERAL else None
     if numeral is None or not (numeral[1] or numeral[2]):
         return None
-    whole, decimals, exponent, below = numeral.groups()
-    value = Fraction(f"{whole.replace(',', '') or '0'}{decimals or ''}") * Fraction(10) ** int(exponent or 0)
-    if below is not None:
-        if int(below) == 0:
-            return None
-        value /= int(below)
+    whole, decimals, exponent, below = numeral.groups(default="")
+    if below and not int(below):
+        return None
+    value = Fraction(f"{whole.replace(',', '') or '0'}{decimals}e{exponent or 0}") / int(below or 1)
     minus = "-" if sign in ("-", "−") else ""
     return f"{minus}{digits}{'%' if percent else ''}", (percent is not None, -value if minus else value)
 
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTHS = {name: at for at, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _MONTH = (
-    r"(?P<{}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
+# Each alternative is named by the order of year, month and day in it.
 _DATE = re.compile(
-    r"(?<![\w.])(?:(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})(?=\D|$)"
-    r"|(?P<y2>\d{4})\s?年\s?(?P<m2>\d{1,2})\s?月\s?(?P<d2>\d{1,2})\s?日"
-    r"|(?P<first>\d{1,2})(?P<s3>[-/.])(?P<second>\d{1,2})(?P=s3)(?P<y3>\d{4})(?=\D|$)"
-    rf"|{_MONTH.format('name4')}\.?\s{{1,3}}(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}(?P<y4>\d{{4}})(?!\d)"
-    rf"|(?P<d5>\d{{1,2}})(?:st|nd|rd|th|\.)?[\s-]{{1,3}}(?:of\s{{1,3}})?{_MONTH.format('name5')}\.?,?[\s-]{{1,3}}"
-    r"(?P<y5>\d{4})(?!\d))",
+    r"(?<![\w.])(?:(?P<ymd>\d{4}(?P<s>[-/.])\d{1,2}(?P=s)\d{1,2}(?=\D|$)|\d{4}\s?年\s?\d{1,2}\s?月\s?\d{1,2}\s?日)"
+    r"|(?P<unknown>\d{1,2}(?P<t>[-/.])\d{1,2}(?P=t)\d{4}(?=\D|$))"
+    rf"|(?P<mdy>{_MONTH}\.?\s{{1,3}}\d{{1,2}}(?:st|nd|rd|th)?,?\s{{1,3}}\d{{4}}(?!\d))"
+    rf"|(?P<dmy>\d{{1,2}}(?:st|nd|rd|th|\.)?[\s-]{{1,3}}(?:of\s{{1,3}})?{_MONTH}\.?,?[\s-]{{1,3}}\d{{4}}(?!\d)))",
     re.IGNORECASE,
 )
 _ORDERS = ("unknown", "dmy", "mdy")
@@ -232,47 +213,34 @@ class Date(KeyedKind):
     ask = f"{REASON} gives one date, written as YYYY-MM-DD."
     looks_for = f"one date, and not several, {WHERE}"
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def extract(self, text: str) -> str | None:
         statement = trimmed(final_statement(text) or "")
-        matches = [match for match, _ in self._dates(statement)]
-        return matches[0] if matches and self.key(statement) is not None else None
+        first = _DATE.search(statement)
+        return first[0] if first and self.key(statement) is not None else None
 
     def key(self, answer: str) -> Hashable | None:
-        """The only date in a text: (year, month, day), or (year, {day, month}) if their order is unknown."""
-        keys = {key for _, key in self._dates(answer)}
+        """The only date in a text: year, month and day, or a year and two numbers if their order is unknown."""
+        keys = {self._key(match) for match in _DATE.finditer(answer)}
         return keys.pop() if len(keys) == 1 else None
 
-    def _dates(self, text: str) -> Iterator[tuple[str, Hashable | None]]:
-        for match in _DATE.finditer(text):
-            if match["first"] is not None:
-                first, second = int(match["first"]), int(match["second"])
-                yield match[0], self._ordered(int(match["y3"]), first, second, dots=match["s3"] == ".")
-                continue
-            name = match["name4"] or match["name5"]
-            month = _MONTHS.index(name[:3].lower()) + 1 if name else int(match["m"] or match["m2"])
-            year = match["y"] or match["y2"] or match["y4"] or match["y5"]
-            day = match["d"] or match["d2"] or match["d4"] or match["d5"]
-            yield match[0], _valid(int(year), month, int(day))
-
-    def _ordered(self, year: int, first: int, second: int, *, dots: bool) -> Hashable | None:
-        order = self.order if self.order != "unknown" or not dots else "dmy"
+    def _key(self, match: re.Match[str]) -> Hashable | None:
+        pieces = re.findall(r"\d+|[a-z]{3,}", match[0].casefold())
+        values = [_MONTHS.get(piece[:3]) or int(piece) for piece in pieces]
+        order = match.lastgroup or ""
         if order == "unknown":
-            day_first, month_first = _valid(year, second, first), _valid(year, first, second)
-            if day_first and month_first and day_first != month_first:
-                return year, (first, second)
-            return day_first or month_first
-        return _valid(year, second, first) if order == "dmy" else _valid(year, first, second)
+            order = "dmy" if match["t"] == "." and self.order == "unknown" else self.order
+        dates = {
+            _valid(dict(zip(one, values, strict=True))) for one in (_ORDERS[1:] if order == "unknown" else [order])
+        }
+        dates.discard(None)
+        return dates.pop() if len(dates) == 1 else tuple(values) if dates else None
 
 
-def _valid(year: int, month: int, day: int) -> tuple[int, int, int] | None:
+def _valid(parts: dict[str, int]) -> date | None:
     try:
-        date(year, month, day)
+        return date(parts["y"], parts["m"], parts["d"])
     except ValueError:
         return None
-    return year, month, day
 
 
 # -- texts, labels, lists and patterns
@@ -280,7 +248,7 @@ def _valid(year: int, month: int, day: int) -> tuple[int, int, int] | None:
 
 _DENIED = re.compile(r"\b(?:not|no|never|neither|nor|cannot|rather than|instead of)\b|n['’]t\b", re.IGNORECASE)
 _THOUSANDS = re.compile(r",(?!(?<=\d,)\d{3}(?!\d))")
-_BRACKETS = (("\\{", "\\}"), ("{", "}"), ("[", "]"), ("(", ")"))
+_ENCLOSED = re.compile(r"\\\{(.*)\\\}|\{(.*)\}|\[(.*)\]|\((.*)\)", re.DOTALL)
 _MOST_ITEMS = 1_000
 
 
@@ -297,9 +265,6 @@ class Text(KeyedKind):
     """A text, compared without case and extra space; or one of a few labels."""
 
     labels: tuple[str, ...] = option((), "the only possible answers", LABELS)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def ask(self) -> str:
@@ -354,9 +319,6 @@ class Items(KeyedKind):
     of: str = option("text", "kind of the items", one_of(*_ITEM_KEYS))
     ordered: bool = True
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def ask(self) -> str:
         return f"{REASON} gives the items, separated by commas{', in order' if self.ordered else ''}."
@@ -380,13 +342,12 @@ class Items(KeyedKind):
             return [answer]
         if lines and all(BULLET.match(line) for line in lines):
             return [BULLET.sub("", line, count=1).strip() for line in lines]
-        for opening, closing in _BRACKETS:
-            if answer.startswith(opening) and answer.endswith(closing):
-                array = _json_array(answer)
-                if array is not None:
-                    return array
-                answer = answer[len(opening) : -len(closing)]
-                break
+        enclosed = _ENCLOSED.fullmatch(answer)
+        if enclosed:
+            array = _json_array(answer)
+            if array is not None:
+                return array
+            answer = enclosed[enclosed.lastindex or 0]
         commas = _THOUSANDS if self.of == "number" else re.compile(",")
         parts = answer.split(";") if ";" in answer else commas.split(answer)
         parts = [part.strip() for part in parts if part.strip()]

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from sureenough.answers import Judge
+from sureenough.answers.compare import number_classes
 from sureenough.answers.kinds import FAULTS, FunctionJudge, trait
-from sureenough.answers.word_kinds import number_classes
 from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.plugins import described
 
