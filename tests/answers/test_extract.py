@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -9,19 +10,35 @@ from typing import Any
 import pytest
 
 from sureenough import answers
+from sureenough.answers import choice, reading
 from sureenough.errors import UsageError
 
 from .extractions import CHOICE, LAST_NUMBER, MATH
 
 
-def test_the_tables_are_large_enough() -> None:
-    assert len(MATH) + len(CHOICE) + len(LAST_NUMBER) >= 80
+@pytest.mark.parametrize(
+    ("kind", "forms", "name", "reply", "answer"),
+    [
+        *(("math", reading.FORMS, name, *row[1:]) for name, row in reading.ANNOUNCEMENTS.items()),
+        *(("choice", choice.FORMS, name, *row[1:]) for name, row in choice.CHOICES.items()),
+    ],
+)
+def test_every_pattern_has_a_reply_that_needs_it(
+    kind: str,
+    forms: dict[str, re.Pattern[str]],
+    name: str,
+    reply: str,
+    answer: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert answers.extract(reply, kind) == answer
+    monkeypatch.setitem(forms, name, re.compile("(?!)"))  # matches nothing
+    assert answers.extract(reply, kind) != answer
 
 
 @pytest.mark.parametrize(("text", "answer"), MATH)
 def test_math(text: str, answer: str | None) -> None:
     assert answers.extract(text) == answer
-    assert answers.extract(text, "math") == answer
 
 
 @pytest.mark.parametrize(("text", "answer"), LAST_NUMBER)

@@ -113,14 +113,11 @@ def judge(
 
 def classes_by_same(answers: Sequence[str], same: Same) -> list[int | None]:
     """Sorted answers each join the first class whose first member they equal both ways: their order is irrelevant."""
-    first: list[str] = []
     joined: dict[str, str] = {}
     for answer in sorted(set(answers), key=lambda answer: (len(answer), answer)):
-        known = next((other for other in first if same(other, answer) and same(answer, other)), None)
-        joined[answer] = answer if known is None else known
-        if known is None:
-            first.append(answer)
-    return number_classes(joined[answer] for answer in answers)
+        founders = dict.fromkeys(joined.values())
+        joined[answer] = next((one for one in founders if same(one, answer) and same(answer, one)), answer)
+    return number_classes(map(joined.get, answers))
 
 
 # -- kinds that a box marks: mathematics, and the letter of a choice

@@ -63,6 +63,7 @@ _UNBRACED = re.compile(
 )
 _INNER = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BLANK = re.compile(r"\s*")
+_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _MAX_NESTED = 8
 _LONGEST = 10_000
 _MAX_JOINED = 20
@@ -172,20 +173,20 @@ def _content(text: str, box: _Box) -> str | None:
         return content  # not an answer that anything could be compared with
     inner = _INNER.sub("", content)
     for _ in range(_MAX_NESTED):
-        if inner == content or not (inner.startswith("{") and _closing(inner) == len(inner) - 1):
+        if inner == content or not (inner.startswith("{") and _unopened_brace(inner, 1) == len(inner) - 1):
             break
         inner = inner[1:-1].strip()
     return inner or None
 
 
-def _closing(text: str) -> int:
-    """Where the brace that opens a text is closed."""
+def _unopened_brace(text: str, start: int = 0) -> int:
+    """The place of the first brace that closes and was not opened after `start`; without one, the end of the text."""
     depth = 0
-    for mark in _MARK.finditer(text):
-        depth += {"{": 1, "}": -1}.get(mark[0], 0)
-        if depth == 0 and mark[0] == "}":
-            return mark.start()
-    return -1
+    for brace in _BRACES.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth < 0:
+            return brace.start()
+    return len(text)
 
 
 # -- announced answers: `#### 18`, `Answer: 42`, `the final answer is $x$`; the last one that holds a value
@@ -193,50 +194,81 @@ def _closing(text: str) -> int:
 
 LOOKED_AT = 200  # announcements tried, from the end
 LONGEST = 300  # characters of one announced answer
-
 _LONGEST_FORMULA = 120
 _WORDS_OF_UNIT = 3
-_HASH = re.compile(r"####(?!#)")
-# Every repeat is bounded: two unbounded ones side by side would take quadratic time on a run of spaces.
-_LABEL = re.compile(r"answer[ \t]{0,3}\}?[*_]{0,3}[ \t]{0,3}[:：][ \t]{0,3}\}?[*_]{0,3}", re.IGNORECASE)
-_IS = re.compile(r"answer[ \t]{1,3}(?:is|are)\b[ \t]{0,3}[:：]?", re.IGNORECASE)
-_CHINESE = re.compile(r"答案(?:是|为|：|:)[:：]?")
-# \\$ is money and ends no formula; a dollar before a digit opens one, or is money too, and closes none.
-_SPANS = re.compile(
-    r"\s*[*_]{0,3}(?:\$\$(?P<a>(?:[^$\\]|\\.){1,300})\$\$|\$(?P<b>(?:[^$\\\n]|\\.){1,300})\$(?!\d)"
-    r"|\\\((?P<c>(?:[^\\]|\\(?!\))){1,300})\\\)|\\\[(?P<d>(?:[^\\]|\\(?!\])){1,300})\\\])"
-)
-_ANOTHER = re.compile(r"[*_]{0,3}[ \t]*(?:(?P<mark>[,;])[ \t]*)?(?:(?P<word>and|or)\b[ \t]*)?(?=[*_]{0,3}[$\\\d−-])")
-_BARE = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w$^])")
-# "$5$, and $x = 2$ is the only root": that part belongs to the next clause.
-_CLAUSE = re.compile(r"[ \t]*(?:is|are|was|were|has|have|must|will|can|gives?|holds?|works?|satisf\w+|by|we)\b")
-_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
-_BOLD = re.compile(r"[*_]{2,3}([^*\n]{1,200})[*_]{2,3}")
-_QUANTITY = re.compile(r"[-+−]?(?:\\?[$€£¥])?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*/\s*\d+|\s*\\?%)?(?![\w^])")
-_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_STOP = re.compile(r"(?<!\.)\.(?=\s|$)|\n|[。；;]")
-_NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+|/\d+)?")
-# Where an explanation begins that does not change the value: "7 because 3 + 4 is 7".
-_EXPLANATION = re.compile(r"\b(?:because|since|as|which|where|so|given|with|while|though|although|due|using)\b")
-# What makes another value of the number before it: "3 or 4 days", "100 if x is even", "5 out of 36".
-_QUALIFIED = re.compile(
-    r"\d|\b(?:or|and|to|if|unless|otherwise|except|out of|more|less|fewer|half|one|two|three|four|five|six|seven|eight"
-    r"|nine|ten|dozen|times|plus|minus)\b",
-    re.IGNORECASE,
-)
-_COMPOUND = re.compile(
-    r"\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}(?!(?:to|or|and|of|out|times|plus|minus|if)\b)[A-Za-z]{1,20}"
-    r"(?:(?:,?\s{1,3}and|,)?\s{1,3}\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}[A-Za-z]{1,20}){1,3}"
-)
-# Right after a value: another quantity, or words that qualify it.
-_CONTINUED = re.compile(
-    r"\s{0,3}(?:[A-Za-z]{1,15}\s{1,3}){0,2}?(?:(?:if|unless|otherwise|or|to|out of)\b|(?:,\s{0,3}|and\s{1,3})?\d)"
-)
-_MARKUP = re.compile(r"[$*_]|\\[()]")
 _NOT_WHOLE = ""  # an announcement whose value cannot be read whole: the reply has no answer
-_STATEMENT = re.compile(r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)")
-_HOPE = re.compile(r"\s{0,3}I hope (?:it|this) is (?:correct|right)\b.{0,300}", re.IGNORECASE)  # models add it by habit
 _MATHEMATICAL = frozenset("sin cos tan cot sec csc log ln sqrt pi frac exp and or infty".split())
+
+Table = dict[str, tuple[str, str, str | None]]
+"""Regular expressions by name, each with a reply that needs it and the answer in that reply.
+
+Every repeat is bounded where another follows it: two unbounded ones side by side would take quadratic time.
+"""
+
+ANNOUNCEMENTS: Table = {
+    "hashes": (r"####(?!#)", "#### 18", "18"),
+    "label": (
+        r"(?i)answer[ \t]{0,3}\}?[*_]{0,3}[ \t]{0,3}[:：][ \t]{0,3}\}?[*_]{0,3}", "**Answer:** 42", "42",
+    ),
+    "is": (r"(?i)answer[ \t]{1,3}(?:is|are)\b[ \t]{0,3}[:：]?", "The answer is 42.", "42"),
+    "chinese": (r"答案(?:是|为|：|:)[:：]?", "答案是 42。", "42"),
+    # \\$ is money and ends no formula; a dollar before a digit opens one, or is money too, and closes none.
+    "formula": (
+        r"\s*[*_]{0,3}(?:\$\$(?P<a>(?:[^$\\]|\\.){1,300})\$\$|\$(?P<b>(?:[^$\\\n]|\\.){1,300})\$(?!\d)"
+        r"|\\\((?P<c>(?:[^\\]|\\(?!\))){1,300})\\\)|\\\[(?P<d>(?:[^\\]|\\(?!\])){1,300})\\\])",
+        "The answer is $x$ in metres.", "x",
+    ),
+    "amount of money": (r"\d[\d,.]*\s.*", "Answer: $5 and $ 7", "$5 and $ 7"),
+    "joint": (
+        r"[*_]{0,3}[ \t]*(?:(?P<mark>[,;])[ \t]*)?(?:(?P<word>and|or)\b[ \t]*)?(?=[*_]{0,3}[$\\\d−-])",
+        "Answer: $1$ and $2$", "1 and 2",
+    ),
+    "bare number": (r"[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w$^])", "Answer: $1$ and 2", "1 and 2"),
+    "next clause": (
+        r"[ \t]*(?:is|are|was|were|has|have|must|will|can|gives?|holds?|works?|satisf\w+|by|we)\b",
+        "The answer is $5$, and $x=2$ is the only root.", "5",
+    ),
+    "bold": (r"[*_]{2,3}([^*\n]{1,200})[*_]{2,3}", "The answer is **42 apples** in all", "42 apples"),
+    "quantity": (
+        r"[-+−]?(?:\\?[$€£¥])?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*/\s*\d+|\s*\\?%)?(?![\w^])",
+        "The answer is 42 apples.", "42 apples",
+    ),
+    "operator": (r"\s*[-+*/^=\\(]", "The answer is 42 + the rest", None),
+    "value": (r"[\d\\=]", "The answer is x = 5.", "x = 5"),
+    "prose": (r"(?<![\\A-Za-z])[A-Za-z]{2,}", "The answer is not in [0, 1].", None),
+    "sentence end": (r"(?<!\.)\.(?=\s|$)|\n|[。；;]", "The answer is x = 5. We are done.", "x = 5"),
+    # Where an explanation begins that does not change the value.
+    "explanation": (
+        r"\b(?:because|since|as|which|where|so|given|with|while|though|although|due|using)\b",
+        "The answer is 7 because 3 + 4 is 7.", "7",
+    ),
+    # What makes another value of the number before it.
+    "qualified": (
+        r"(?i)\d|\b(?:or|and|to|if|unless|otherwise|except|out of|more|less|fewer|half|one|two|three|four|five|six"
+        r"|seven|eight|nine|ten|dozen|times|plus|minus)\b",
+        "The answer is 3 or 4 days later.", None,
+    ),
+    "compound": (
+        r"\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}(?!(?:to|or|and|of|out|times|plus|minus|if)\b)[A-Za-z]{1,20}"
+        r"(?:(?:,?\s{1,3}and|,)?\s{1,3}\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}[A-Za-z]{1,20}){1,3}",
+        "The answer is 5 feet 6 inches.", "5 feet 6 inches",
+    ),
+    # Right after a value: another quantity, or words that qualify it.
+    "continued": (
+        r"\s{0,3}(?:[A-Za-z]{1,15}\s{1,3}){0,2}?(?:(?:if|unless|otherwise|or|to|out of)\b|(?:,\s{0,3}|and\s{1,3})?\d)",
+        "The answer is **3** or more.", None,
+    ),
+    "markup": (r"[$*_]|\\[()]", "The answer is $5$ feet $6$ inches.", "5 feet 6 inches"),
+    "statement": (
+        r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)",
+        "Final Answer: The largest n is 34.", "34",
+    ),
+    # Models add it by habit.
+    "hope": (r"(?i)\s{0,3}I hope (?:it|this) is (?:correct|right)\b.{0,300}", "Answer: 5. I hope it is correct.", "5"),
+    "dollars": (r"^\$(.*)\$$", "Answer: `$x$`", "x"),
+}  # fmt: skip
+FORMS = {name: re.compile(row[0]) for name, row in ANNOUNCEMENTS.items()}
+_NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+|/\d+)?")
 
 
 def announced_answer(text: str) -> str | None:
@@ -268,25 +300,12 @@ def _value(text: str, start: int) -> str | None:
     before = text[max(0, start - 8) : start]
     if before[-1:].isalpha() and text[start].isascii():
         return None
-    if text[start] == "#":
-        mark = _HASH.match(text, start)
-        return _line(_after(text, mark)) if mark and not before.endswith("#") else None
-    mark = _LABEL.match(text, start)
-    if mark:
-        return _line(_after(text, mark))
-    mark = _IS.match(text, start) or _CHINESE.match(text, start)
-    return _sentence(_after(text, mark)) if mark else None
-
-
-def _after(text: str, mark: re.Match[str]) -> str:
-    """What follows a mark, up to the end of the \\textbf{...} that the mark may stand in."""
-    rest = text[mark.end() : mark.end() + 2 * LONGEST]
-    depth = 0
-    for brace in _BRACES.finditer(rest):
-        depth += {"{": 1, "}": -1}.get(brace[0], 0)
-        if depth < 0:
-            return rest[: brace.start()]
-    return rest
+    for name, read in (("hashes", _line), ("label", _line), ("is", _sentence), ("chinese", _sentence)):
+        mark = FORMS[name].match(text, start)
+        if mark and not (name == "hashes" and before.endswith("#")):
+            rest = text[mark.end() : mark.end() + 2 * LONGEST]
+            return read(rest[: _unopened_brace(rest)])  # up to the end of the \textbf{...} that the mark may stand in
+    return None
 
 
 def _line(rest: str) -> str | None:
@@ -298,8 +317,8 @@ def _line(rest: str) -> str | None:
     first = lines[0].strip("*_ \t") or next((line for line in lines[1:] if line.strip("*_ \t")), "")
     if len(first) > LONGEST:
         return None
-    first = _HOPE.sub("", first)
-    statement = _STATEMENT.fullmatch(first)  # Answer: The largest n is 34.
+    first = FORMS["hope"].sub("", first)
+    statement = FORMS["statement"].fullmatch(first)
     return (statement and _sentence(statement[1])) or _clean(first)
 
 
@@ -309,33 +328,37 @@ def _sentence(rest: str) -> str | None:
     if span is not None:
         return span
     rest = rest.lstrip(" \t")
-    bold = _BOLD.match(rest)
+    bold = FORMS["bold"].match(rest)
     if bold:
         return _whole(_clean(bold[1]), rest, bold.end())
-    stop = _STOP.search(rest)
-    rest = rest[: stop.start()] if stop else rest
-    prose = [word for word in _PROSE.findall(rest) if word.casefold() not in _MATHEMATICAL]
-    if not prose and len(rest) <= _LONGEST_FORMULA and re.search(r"[\d\\=]", rest):
+    rest = _to_sentence_end(rest)
+    prose = [word for word in FORMS["prose"].findall(rest) if word.casefold() not in _MATHEMATICAL]
+    if not prose and len(rest) <= _LONGEST_FORMULA and FORMS["value"].search(rest):
         return _clean(rest)
-    quantity = _QUANTITY.match(rest)
-    if not quantity or re.match(r"\s*[-+*/^=\\(]", rest[quantity.end() :]):
+    quantity = FORMS["quantity"].match(rest)
+    if not quantity or FORMS["operator"].match(rest, quantity.end()):
         return None
-    explanation = _EXPLANATION.search(rest, quantity.end())
+    explanation = FORMS["explanation"].search(rest, quantity.end())
     value = rest[: explanation.start()] if explanation else rest
     unit = value[quantity.end() :]
-    if _QUALIFIED.search(unit):
-        return _clean(value) if _COMPOUND.fullmatch(value.strip(" \t,")) else _NOT_WHOLE
-    only_unit = len(unit.split()) <= _WORDS_OF_UNIT and not _PROSE.sub("", unit).strip()
+    if FORMS["qualified"].search(unit):
+        return _clean(value) if FORMS["compound"].fullmatch(value.strip(" \t,")) else _NOT_WHOLE
+    only_unit = len(unit.split()) <= _WORDS_OF_UNIT and not FORMS["prose"].sub("", unit).strip()
     return _clean(value if only_unit else quantity[0])
 
 
+def _to_sentence_end(text: str, start: int = 0) -> str:
+    stop = FORMS["sentence end"].search(text, start)
+    return text[: stop.start()] if stop else text
+
+
 def _span(rest: str) -> str | None:
-    match = _SPANS.match(rest)
+    match = FORMS["formula"].match(rest)
     if not match:
         return None
     inside = match[match.lastgroup or 0].strip()
     # "$5 and $7": those dollars are money, not mathematics.
-    if match["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
+    if match["b"] is not None and FORMS["amount of money"].fullmatch(inside) and FORMS["prose"].search(inside):
         return None
     others, end = _others(rest, match.end())
     return _whole(inside + others or None, rest, end)
@@ -343,20 +366,19 @@ def _span(rest: str) -> str | None:
 
 def _whole(value: str | None, rest: str, end: int) -> str | None:
     """A value that ends at `end`, unless what follows makes it another: $5$ feet $6$ inches, $100$ if x is even."""
-    stop = _STOP.search(rest, end)
-    sentence = rest[: stop.start()] if stop else rest
-    if value is None or not _CONTINUED.match(_MARKUP.sub("", sentence[end:])):
+    sentence = _to_sentence_end(rest, end)
+    if value is None or not FORMS["continued"].match(FORMS["markup"].sub("", sentence[end:])):
         return value
-    compound = _MARKUP.sub("", sentence).strip()
-    return compound if _COMPOUND.fullmatch(compound) else _NOT_WHOLE
+    compound = FORMS["markup"].sub("", sentence).strip()
+    return compound if FORMS["compound"].fullmatch(compound) else _NOT_WHOLE
 
 
 def _others(rest: str, at: int) -> tuple[str, int]:
     """The parts that follow the first one in `$1$, $2$ and $3$`, each with its joint, and where they end."""
     joined = ""
-    while (joint := _ANOTHER.match(rest, at)) and (joint["mark"] or joint["word"]):
-        match = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
-        if not match or _CLAUSE.match(rest, match.end()):
+    while (joint := FORMS["joint"].match(rest, at)) and (joint["mark"] or joint["word"]):
+        match = FORMS["formula"].match(rest, joint.end()) or FORMS["bare number"].match(rest, joint.end())
+        if not match or FORMS["next clause"].match(rest, match.end()):
             break
         part = match[match.lastgroup or 0]  # without its dollars, if it has any
         joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part.strip()
@@ -365,8 +387,7 @@ def _others(rest: str, at: int) -> tuple[str, int]:
 
 
 def _clean(text: str) -> str | None:
-    text = text.strip().strip("*_`").strip()
-    text = re.sub(r"^\$(.*)\$$", r"\1", text)
+    text = FORMS["dollars"].sub(r"\1", text.strip().strip("*_`").strip())
     dots = "..." if text.endswith("...") else ""  # 0.333... is not 0.333
     return (text.rstrip(".,;:").strip() + dots) or None
 
