@@ -28,7 +28,7 @@ from sureenough.answers.word_kinds import (
     normal_form,
     trimmed,
 )
-from sureenough.core.options import FLAG, HasOptions, Rule, one_of, option
+from sureenough.core.options import HasOptions, Rule, one_of, option
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
 from sureenough.spec import marked_options, read_options
@@ -121,6 +121,9 @@ def classes_by_same(answers: Sequence[str], same: Same) -> list[int | None]:
 
 
 # -- kinds that a box marks: mathematics, and the letter of a choice
+
+
+FLAG: Final = Rule("1 or 0", lambda value: value in (False, True))
 
 
 @dataclass(frozen=True, slots=True)

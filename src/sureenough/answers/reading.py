@@ -265,7 +265,7 @@ ANNOUNCEMENTS: Table = {
     ),
     # Models add it by habit.
     "hope": (r"(?i)\s{0,3}I hope (?:it|this) is (?:correct|right)\b.{0,300}", "Answer: 5. I hope it is correct.", "5"),
-    "dollars": (r"^\$(.*)\$$", "Answer: `$x$`", "x"),
+    "dollars": (r"\$(.*)\$", "Answer: `$x$`", "x"),
 }  # fmt: skip
 FORMS = {name: re.compile(row[0]) for name, row in ANNOUNCEMENTS.items()}
 _NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+|/\d+)?")
@@ -387,7 +387,9 @@ def _others(rest: str, at: int) -> tuple[str, int]:
 
 
 def _clean(text: str) -> str | None:
-    text = FORMS["dollars"].sub(r"\1", text.strip().strip("*_`").strip())
+    text = text.strip().strip("*_`").strip()
+    dollars = FORMS["dollars"].fullmatch(text)
+    text = dollars[1] if dollars else text
     dots = "..." if text.endswith("...") else ""  # 0.333... is not 0.333
     return (text.rstrip(".,;:").strip() + dots) or None
 
