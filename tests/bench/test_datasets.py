@@ -17,7 +17,6 @@ import pytest
 
 from sureenough.answers import grade
 from sureenough.datasets import DATASETS
-from sureenough.datasets.dataset import control_character
 from sureenough.datasets.load import load
 from sureenough.errors import UsageError
 from tests.bench.typed import MANNER, bench
@@ -181,8 +180,9 @@ def test_a_wrong_count_is_refused_unless_a_part_is_asked_for(tmp_path: Path) -> 
         load(f"aime25={file}", limit=0)
 
 
-def test_texts_that_are_fine() -> None:
-    assert control_character("a\tb\nc\r\nd é 日本 \u200b") is None
+def test_texts_that_are_fine(tmp_path: Path) -> None:
+    file = json_lines(tmp_path / "own.jsonl", [GOOD | {"question": "a\tb\nc\r\nd é 日本 \u200b"}])
+    assert load(str(file)).problems
 
 
 @pytest.mark.parametrize("text", ["nope", "nope=file.csv"])

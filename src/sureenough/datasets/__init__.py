@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sureenough.datasets.builtin import DATASETS
-from sureenough.datasets.dataset import Dataset, Hub
+from sureenough.datasets.builtin import DATASETS, Dataset, Hub
 
 __all__ = ["DATASETS", "Dataset", "Hub"]

@@ -1,14 +1,59 @@
-"""The datasets that are known by name. Those of the Hugging Face hub are pinned to a commit: they never change."""
+"""The datasets that are known by name: where their rows come from, how a row is read, what their answers are.
+
+To add one, make a `Dataset` and name it in the dict at the end. Those of the Hugging Face hub are pinned to a commit:
+they never change.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from sureenough import problems
-from sureenough.datasets.dataset import Dataset, Hub, Row, renamed
-from sureenough.datasets.files import DatasetProblem
+from sureenough.answers import Judge, resolve_kind
+from sureenough.datasets.files import DatasetProblem, Row
 from sureenough.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A file of a dataset on the Hugging Face hub, at one commit."""
+
+    id: str
+    file: str
+    revision: str  # the full hash: branches and tags can move
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Questions with known answers."""
+
+    name: str
+    about: str  # one line: what it is, and its licence
+    count: int | None = None  # questions in a complete copy
+    hub: Hub | None = None
+    read: Callable[[Row, int], Row] = lambda row, seed: row  # to our columns, see files.COLUMNS; the seed shuffles
+    make: Callable[[int], list[DatasetProblem]] | None = None  # generates the questions from the seed
+    template: str | None = None  # by default what the kind of answer asks for
+    kind: str = "math"  # of answer, unless a row has its own
+    numeric: bool = False  # every answer is a number
+    graded: bool = True  # every question has an answer
+    hidden: bool = False  # its authors ask not to publish the questions: they are never printed or stored
+
+    def judge(self, problem: DatasetProblem) -> Judge:
+        return resolve_kind(problem.kind or self.kind)
+
+
+def renamed(**columns: str) -> Callable[[Row, int], Row]:
+    """A reader for files that name a column differently: `renamed(id="unique_id")`."""
+
+    def read(row: Row, seed: int) -> Row:
+        return {**row, **{ours: row[column] for ours, column in columns.items() if column in row}}
+
+    return read
+
 
 PER_LEVEL: Final = 40  # generated problems
 GPQA_RIGHT: Final = "Correct Answer"
@@ -76,8 +121,7 @@ GPQA_DIAMOND: Final = Dataset(
     hub=Hub("Idavidrein/gpqa", "gpqa_diamond.csv", "633f5ee89ab8ad4522a9f850766b73f62147ffdd"),
     read=read_gpqa,
     template="{question}\n\nPlease reason step by step, and put the letter of your final answer within \\boxed{{}}.",
-    kind="choice",
-    choices="ABCD",
+    kind="choice:letters=ABCD",
     hidden=True,
 )
 GSM8K: Final = Dataset(

@@ -52,7 +52,10 @@ def rows_of(file: Path) -> Iterator[RowAt]:
     if reader is None:
         raise UsageError(f"{file}: a file of questions ends in {', '.join(READERS)}")
     try:
-        yield from reader(file)
+        for place, row in reader(file):
+            if not isinstance(row, dict):
+                raise UsageError(f"{file}, {place} is not a question; {EXAMPLE}")
+            yield place, row
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not UTF-8 text: convert it, for example with `iconv -f latin1 -t utf-8`") from None
     except OSError as error:
@@ -60,11 +63,7 @@ def rows_of(file: Path) -> Iterator[RowAt]:
 
 
 def parsed(
-    rows: Iterable[RowAt],
-    columns: Mapping[str, str] | None,
-    source: str,
-    *,
-    prefix: str = "",
+    rows: Iterable[RowAt], columns: Mapping[str, str] | None, source: str, *, prefix: str = ""
 ) -> Iterator[tuple[str, DatasetProblem]]:
     """Rows as questions, each with its place; rows without ids get numbers with a prefix."""
     places = COLUMNS | {name: (column,) for name, column in _check_names(columns or {}).items()}
@@ -73,7 +72,10 @@ def parsed(
         where = f"{source}, {place}"
         problem = _problem(row, f"{prefix}{number}", places, columns or {}, where)
         if problem.kind is not None:
-            refuse_bad_kind(problem.kind, where)
+            try:
+                resolve_kind(problem.kind, registered_only=True)  # a file must not import code
+            except UsageError as error:
+                raise UsageError(f"{where}: {error}") from None
         if problem.id in ids:
             raise UsageError(f"{where}: the id {problem.id!r} is used twice; ids must differ")
         ids.add(problem.id)
@@ -82,14 +84,6 @@ def parsed(
         raise UsageError(
             f"{source} holds no questions; it needs a column named question (or problem), and one row per question"
         )
-
-
-def refuse_bad_kind(kind: str, where: str) -> None:
-    """Refuse a kind of answer that a file may not choose: one that is unknown, or that would import code."""
-    try:
-        resolve_kind(kind, registered_only=True)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
 
 
 def columns_of(text: str | None) -> dict[str, str]:
@@ -183,7 +177,10 @@ def _json_lines(file: Path) -> Iterator[RowAt]:
     # Only "\n" ends a line: text may contain the other characters at which Python splits lines.
     for number, line in enumerate(file.read_text("utf-8-sig").split("\n"), start=1):
         if line.strip():
-            yield f"line {number}", _object(line, f"{file}, line {number}")
+            try:
+                yield f"line {number}", json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"{file}, line {number} is not a question ({error}); {EXAMPLE}") from None
 
 
 def _json(file: Path) -> Iterator[RowAt]:
@@ -195,23 +192,11 @@ def _json(file: Path) -> Iterator[RowAt]:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not JSON: {error}") from None
-    for number, row in enumerate(rows, start=1):
-        yield f"row {number}", _is_object(row, f"{file}, row {number}")
+    yield from _numbered(rows)
 
 
-def _object(line: str, where: str) -> Row:
-    try:
-        return _is_object(json.loads(line), where)
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{where} is not a question ({error}); {EXAMPLE}") from None
-
-
-def _is_object(row: Any, where: str) -> Row:
-    if not isinstance(row, dict):
-        raise UsageError(f"{where} is not a question; {EXAMPLE}")
-    return row
+def _numbered(rows: Iterable[Row]) -> Iterator[RowAt]:
+    return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 def _csv(file: Path, delimiter: str = ",") -> Iterator[RowAt]:
@@ -238,8 +223,7 @@ def _parquet(file: Path) -> Iterator[RowAt]:
             rows = parquet.read(use_threads=False).to_pylist()
     except pa.ArrowException as error:
         raise UsageError(f"{file} is not Parquet: {str(error).splitlines()[0]}") from None
-    for number, row in enumerate(rows, start=1):
-        yield f"row {number}", row
+    return _numbered(rows)
 
 
 EXAMPLE: Final = 'a line looks like {"id": "1", "question": "…", "gold": "…", "level": 3}'

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import category
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from sureenough.answers import resolve_kind
-from sureenough.datasets import DATASETS
-from sureenough.datasets.dataset import Dataset, Hub, refuse_bad_problem, refuse_wrong_count
+from sureenough.answers import Judge, canonical_key, extract, for_question, resolve_kind
+from sureenough.answers.kinds import ALL_LETTERS, LetterChoice, Math
+from sureenough.datasets.builtin import DATASETS, Dataset, Hub
 from sureenough.datasets.files import READERS, DatasetProblem, RowAt, parsed, rows_of
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import UsageError
@@ -40,24 +41,16 @@ class Loaded:
 
     def record_questions(self, template: str | None = None) -> list[RecordQuestion]:
         """The questions as prompts. A row with a kind of its own is asked for that kind, unless the caller decides."""
-        own, template = self.dataset, template or self.template
-
-        def row_template(problem: DatasetProblem) -> str:
-            chosen = problem.kind is None or self.own_template
-            return template if chosen else template_of(resolve_kind(problem.kind))
-
-        return [
-            RecordQuestion(
-                problem.id,
-                render_prompt(problem.question, row_template(problem)),
-                problem.gold,
-                problem.level,
-                own.judge(problem),
-                problem.question,
-                problem.kind,
+        questions = []
+        for problem in self.problems:
+            judge, wording = self.dataset.judge(problem), template or self.template
+            if problem.kind is not None and not self.own_template:
+                wording = template_of(judge)
+            prompt = render_prompt(problem.question, wording)
+            questions.append(
+                RecordQuestion(problem.id, prompt, problem.gold, problem.level, judge, problem.question, problem.kind)
             )
-            for problem in self.problems
-        ]
+        return questions
 
     def digest(self) -> str:
         """A hash of everything that decides what is asked and what is right."""
@@ -93,14 +86,14 @@ def load(
     resolve_kind(kind)
     chosen = replace(chosen, kind=kind, template=template if own_template else chosen.template)
     if chosen.make is not None and file is None:
-        problems, where = chosen.make(seed), chosen.name
-        for problem in problems:
-            refuse_bad_problem(problem, chosen, f"{where}, {problem.id}")
-    else:
-        where = str(file) if file is not None else f"{chosen.name} from the hub"
-        problems = _problems(file or fetch(chosen), chosen, where, seed, columns)
-    if limit is None:
-        refuse_wrong_count(len(problems), chosen, where)
+        return Loaded(chosen, chosen.make(seed)[:limit], own_template)
+    where = str(file) if file is not None else f"{chosen.name} from the hub"
+    problems = list(_problems(file or fetch(chosen), chosen, where, seed, columns))
+    if limit is None and chosen.count not in (None, len(problems)):
+        raise UsageError(
+            f"{where} holds {len(problems)} questions, {chosen.name} has {chosen.count}; use a complete copy, "
+            f"or ask for a part of it with --limit {min(len(problems), chosen.count or 0)}"
+        )
     return Loaded(chosen, problems[:limit], own_template)
 
 
@@ -128,13 +121,13 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
 
 def _problems(
     file: Path, dataset: Dataset, where: str, seed: int, columns: Mapping[str, str] | None
-) -> list[DatasetProblem]:
+) -> Iterator[DatasetProblem]:
     rows = rows_of(file) if columns else _read(rows_of(file), dataset, where, seed)
-    problems = []
     for place, problem in parsed(rows, columns, where, prefix=dataset.name + "-"):
-        refuse_bad_problem(problem, dataset, f"{where}, {place}")
-        problems.append(problem)
-    return problems
+        reason = _refusal(problem, dataset)
+        if reason is not None:
+            raise UsageError(f"{where}, {place}{reason}")
+        yield problem
 
 
 def _read(rows: Iterator[RowAt], dataset: Dataset, where: str, seed: int) -> Iterator[RowAt]:
@@ -143,6 +136,38 @@ def _read(rows: Iterator[RowAt], dataset: Dataset, where: str, seed: int) -> Ite
             yield place, dataset.read(row, seed)
         except UsageError as error:
             raise UsageError(f"{where}, {place} {error}") from None
+
+
+def _refusal(problem: DatasetProblem, dataset: Dataset) -> str | None:
+    """What is wrong with a question, without its text: control characters, an answer that is missing or unreadable."""
+    if any(category(c) == "Cc" for c in problem.id):
+        return f": the id {problem.id!r} holds a control character"
+    text = problem.question.replace("\r\n", "\n")
+    character = next((c for c in text if category(c) in ("Cc", "Cs") and c not in "\n\t"), None)  # MATH-500 has tabs
+    if character is not None:
+        return (
+            f": the question holds the control character {character!r}; a copy that lost its backslashes has it "
+            "(\\frac becomes a form feed): use another copy"
+        )
+    if problem.gold is None:
+        return " has no answer in the columns gold or answer" if dataset.graded else None
+    reason = _unreadable(problem.gold, for_question(dataset.judge(problem), problem.question), dataset, problem.kind)
+    return reason and f": the answer {problem.gold[:60]!r} {reason}"
+
+
+def _unreadable(gold: str, judge: Judge, dataset: Dataset, kind: str | None) -> str | None:
+    if isinstance(judge, LetterChoice):
+        letters = judge.letters or ALL_LETTERS
+        one_of_them = len(gold) == 1 and gold in letters
+        return None if one_of_them else f"is not a choice; it must be one of {', '.join(letters)}"
+    if not isinstance(judge, Math):
+        key = getattr(judge, "key", lambda gold: gold)
+        return f"is not of the kind {kind or dataset.kind}" if key(gold) is None else None
+    if extract(f"\\boxed{{{gold}}}") is None or canonical_key(gold).kind == "empty":
+        return "cannot be read: are its braces balanced?"
+    if dataset.numeric and canonical_key(gold).kind != "number":
+        return f"is not a number, and all answers of {dataset.name} are numbers"
+    return None
 
 
 # Files from the Hugging Face hub, through its own client: its cache, its login, its offline switch.
@@ -165,7 +190,7 @@ def fetch(dataset: Dataset) -> Path:
             f"pip install 'sureenough[bench]'. {instead}"
         ) from None
     try:
-        return _cached(hub, client, errors) or _downloaded(hub, client, errors)
+        return _hub_file(hub, client, errors)
     except errors.GatedRepoError:
         raise UsageError(
             f"{hub.id} is gated: accept its terms at https://huggingface.co/datasets/{hub.id}, then log in with "
@@ -186,22 +211,13 @@ def fetch(dataset: Dataset) -> Path:
         raise UsageError(f"{hub.id} could not be downloaded from the hub: {reason[:200]}. {instead}") from None
 
 
-def _location(hub: Hub) -> dict[str, str]:
-    return {"repo_id": hub.id, "repo_type": "dataset", "filename": hub.file, "revision": hub.revision}
-
-
-def _cached(hub: Hub, client: Any, errors: Any) -> Path | None:
-    try:
-        return Path(client.hf_hub_download(**_location(hub), local_files_only=True))
-    except errors.LocalEntryNotFoundError:
-        return None
-
-
-def _downloaded(hub: Hub, client: Any, errors: Any) -> Path:
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
+def _hub_file(hub: Hub, client: Any, errors: Any) -> Path:
+    """From the cache, else downloaded."""
+    location = {"repo_id": hub.id, "repo_type": "dataset", "filename": hub.file, "revision": hub.revision}
+    with suppress(errors.LocalEntryNotFoundError):
+        return Path(client.hf_hub_download(**location, local_files_only=True))
+    if client.constants.HF_HUB_OFFLINE:
         raise errors.OfflineModeIsEnabled
     with suppress(HTTPError):  # any status shows that the hub can be reached; its client would retry six times
-        urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=10.0).close()
-    return Path(client.hf_hub_download(**_location(hub)))
+        urlopen(Request(client.constants.ENDPOINT, method="HEAD"), timeout=10.0).close()
+    return Path(client.hf_hub_download(**location))
