@@ -46,7 +46,7 @@ from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
 from sureenough.pools.journal import holds_lines, journal_of, recorded_keys
-from sureenough.pools.parts import is_part
+from sureenough.pools.read import is_part
 from sureenough.pools.write import FolderReplacement
 from sureenough.redact import printable_url
 from sureenough.templates import render_prompt, template_of

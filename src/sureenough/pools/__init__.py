@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
-from sureenough.pools.parts import is_address, is_pool
 from sureenough.pools.path import Question, RecordedPath, SummarisedPath, scan_together
-from sureenough.pools.read import Pool
+from sureenough.pools.read import Pool, is_address, is_pool
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, write_pool
 

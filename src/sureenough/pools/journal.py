@@ -24,9 +24,8 @@ import numpy as np
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.durable import own_file, publish, sync_folder
-from sureenough.pools.parts import is_pool
 from sureenough.pools.path import Question, RecordedPath
-from sureenough.pools.read import Pool
+from sureenough.pools.read import Pool, is_pool
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
 

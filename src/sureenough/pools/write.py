@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from sureenough.errors import TraceError
 from sureenough.pools.durable import own_file, publish, sync_folder
-from sureenough.pools.parts import is_part
 from sureenough.pools.path import Question, RecordedPath
+from sureenough.pools.read import is_part
 from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
 
 ROWS: Final = 2048  # rows per row group: a few megabytes
@@ -47,10 +47,7 @@ class PoolWriter(AbstractContextManager["PoolWriter"]):
         if question.id in self._ids:
             raise TraceError(f"question {question.id!r} was written already; pass all its paths in one Question")
         self._ids.add(question.id)
-        names = self._schema.names
-        for number, path in enumerate(question.paths):
-            row = _row(question, number, path)
-            self._rows.append({name: row[name] for name in names})
+        self._rows += [_row(question, number, path) for number, path in enumerate(question.paths)]
         if len(self._rows) >= ROWS:
             self._flush()
 
