@@ -34,6 +34,8 @@ PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.l
              "sureenough.bench.paper", "sureenough.server.app", "uvicorn")  # fmt: skip
 SERVE = "import sys; from tests.processes import serve; serve(int(sys.argv[1]))"
 ROOT = Path(__file__).parents[1]
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
+"""An environment without what the user of this machine has set for sureenough."""
 
 
 class Running:
@@ -133,9 +135,9 @@ def configured(folder: Path, text: str) -> dict[str, str]:
     return {"SUREENOUGH_CONFIG": str(file)}
 
 
-def refused(*words: str) -> str:
+def refused(*words: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
     """The message of a command that must end with exit code 2 and no traceback."""
-    done = sureenough(*words)
+    done = sureenough(*words, env=env, cwd=cwd)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,27 +11,14 @@ import pytest
 import sureenough as se
 from sureenough.engines import Fake
 from tests.engines.misbehaving import Manner, Server, serving
+from tests.in_thread import in_thread
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A well-behaved server in a thread, so that the main thread is free to wait."""
-    ready, over = threading.Event(), threading.Event()
-    servers: list[Server] = []
-
-    async def serve() -> None:
-        async with serving(Manner(tokens=20, answer="7")) as one:
-            servers.append(one)
-            ready.set()
-            while not over.is_set():
-                await asyncio.sleep(0.005)
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    assert ready.wait(10)
-    yield servers[0]
-    over.set()
-    thread.join(10)
+    with in_thread(serving(Manner(tokens=20, answer="7"))) as one:
+        yield one
 
 
 def test_ask(server: Server) -> None:

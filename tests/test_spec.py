@@ -102,26 +102,23 @@ def test_a_strategy_of_the_callers_own_is_called_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("of", "changes", "expected"),
     [
-        ({"stop": never}, "ddc (modified: stop)"),
-        ({"stop": Share(tau=0.5)}, "ddc (modified: stop)"),
-        ({"stop": Posterior(tau=0.99, weighted=False)}, "ddc (modified: stop)"),
-        ({"stop": lambda votes: True}, "ddc (modified: stop)"),
-        ({"weigh": by_count, "warmup": 8}, "ddc:warmup=8 (modified: weigh)"),
-        ({"calibrate": TwoTiers(), "stop": never}, "ddc (modified: calibrate, stop)"),
-        ({"calibrate": no_gate, "warmup": 0}, "ddc (modified: warmup, calibrate)"),
-        ({"stop": Posterior(tau=0.99)}, "ddc:tau=0.99"),
-        ({"summary": "mine"}, "ddc"),
+        ("sc", {"warmup": 5}, "sc (modified: warmup)"),
+        ("ddc:tau=0.9", {"stop": never}, "ddc (modified: stop)"),
+        ("ddc", {"stop": never}, "ddc (modified: stop)"),
+        ("ddc", {"stop": Share(tau=0.5)}, "ddc (modified: stop)"),
+        ("ddc", {"stop": Posterior(tau=0.99, weighted=False)}, "ddc (modified: stop)"),
+        ("ddc", {"stop": lambda votes: True}, "ddc (modified: stop)"),
+        ("ddc", {"weigh": by_count, "warmup": 8}, "ddc:warmup=8 (modified: weigh)"),
+        ("ddc", {"calibrate": TwoTiers(), "stop": never}, "ddc (modified: calibrate, stop)"),
+        ("ddc", {"calibrate": no_gate, "warmup": 0}, "ddc (modified: warmup, calibrate)"),
+        ("ddc", {"stop": Posterior(tau=0.99)}, "ddc:tau=0.99"),
+        ("ddc", {"summary": "mine"}, "ddc"),
     ],
 )
-def test_a_strategy_that_no_option_can_express_is_marked(changes: dict[str, Any], expected: str) -> None:
-    assert render(replace(STRATEGIES["ddc"], **changes)) == expected
-
-
-def test_a_warmup_that_the_builtin_strategy_lacks_is_marked() -> None:
-    assert render(replace(STRATEGIES["sc"], warmup=5)) == "sc (modified: warmup)"
-    assert render(replace(parse("ddc:tau=0.9"), stop=never)) == "ddc (modified: stop)"
+def test_a_strategy_that_no_option_can_express_is_marked(of: str, changes: dict[str, Any], expected: str) -> None:
+    assert render(replace(parse(of), **changes)) == expected
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 
 from sureenough.pools import Pool
-from tests.processes import Running, start, sureenough
-
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
+from tests.processes import CLEAN, Running, start, sureenough
 
 
 def write_sums(file: Path, number: int) -> Path:

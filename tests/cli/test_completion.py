@@ -41,13 +41,6 @@ def test_options_are_completed_beside_a_bad_file_of_defaults(tmp_path: Path) -> 
     assert complete("sureenough ask --max", tmp_path)[0] == {"--max-tokens", "--max-path-tokens"}
 
 
-def test_it_is_offered() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "sureenough", "--help"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "--install-completion" in done.stdout
-
-
 def test_bash_runs_its_script(tmp_path: Path) -> None:
     """The shell registers a function, which starts the program and receives the verbs."""
     program = tmp_path / "sureenough"

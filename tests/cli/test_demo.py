@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,14 +23,8 @@ from sureenough.cli.demo import comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.problems import generate
-from tests.processes import sureenough
+from tests.processes import CLEAN, start, sureenough
 from tests.requirements import FULL
-
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "sureenough", *words]
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -175,11 +167,7 @@ def test_without_an_engine_the_question_is_shown_as_recorded(monkeypatch: pytest
 
 
 def test_ctrl_c_gives_the_vote_so_far() -> None:
-    with subprocess.Popen(
-        command("demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=CLEAN | {"PYTHONUNBUFFERED": "1"},
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
+    with start("demo", env=CLEAN | {"PYTHONUNBUFFERED": "1"}) as process:
         while not process.stdout.readline().startswith("  Solve"):
             pass
         time.sleep(2)

@@ -9,8 +9,8 @@ import pytest
 from sureenough.cli.options import with_addresses
 from sureenough.errors import UsageError
 from sureenough.ray.cluster import check_address
-from tests.cli.recording import CLEAN, write_sums
-from tests.processes import sureenough
+from tests.cli.recording import write_sums
+from tests.processes import CLEAN, sureenough
 
 
 @pytest.mark.parametrize(

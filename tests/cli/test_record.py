@@ -142,39 +142,31 @@ def test_an_estimate_of_what_is_missing(url: str, dataset: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("place", "says", "parts"),
     [
-        ("", "holds no questions"),
-        ('{"question": "?"}\n{"id": "1", "question": "?"}', "the id '1' is used twice"),
-        ("[1]", "line 1 is not a question"),
-        ("{", "line 1 is not a question"),
+        ("none/pool.parquet", "No such file or directory; choose another place with -o", False),
+        ("sums.jsonl/pool.parquet", "Not a directory", False),
+        ("/sys/pool.parquet", "Permission denied", False),  # for root too
+        ("", "is a folder; name the file to write", False),
+        (".", "is a folder; name the file to write", False),
+        ("/dev/fd/99", "/dev/fd/99 is not a place for a pool; name a file to write", False),
+        ("pool\udcff.parquet", "is not a name in UTF-8; name another output", False),
+        ("sums.jsonl", "is a file; with --rows-per-part, the output is a folder", True),
+        ("dangling", "is a file; with --rows-per-part", True),
+        (".", "is a folder without parts of a pool", True),
+        ("pool", "was not made by `sureenough", True),
+        ("s3:/bucket/pool", "is not on this machine", True),
     ],
 )
-def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:
-    file = tmp_path / "bad.jsonl"
-    file.write_text(text)
-    done = record("http://127.0.0.1:9/v1", file, tmp_path / "pool.parquet")
-    assert done.returncode == 2
-    assert says in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("place", "says"),
-    [
-        ("none/pool.parquet", "No such file or directory; choose another place with -o"),
-        ("sums.jsonl/pool.parquet", "Not a directory"),
-        ("/sys/pool.parquet", "Permission denied"),  # for root too
-        ("", "is a folder; name the file to write"),
-        (".", "is a folder; name the file to write"),
-        ("/dev/fd/99", "/dev/fd/99 is not a place for a pool; name a file to write"),
-        ("pool\udcff.parquet", "is not a name in UTF-8; name another output"),
-    ],
-)
-def test_a_target_that_cannot_be_written(url: str, dataset: Path, tmp_path: Path, place: str, says: str) -> None:
-    done = record(url, dataset, tmp_path / place if place else Path())
+def test_a_target_that_cannot_be_written(dataset: Path, tmp_path: Path, place: str, says: str, parts: bool) -> None:
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / ".pool.sureenough").write_text("mine")
+    output = Path(place) if place.startswith("s3:") or not place else tmp_path / place
+    done = record("http://127.0.0.1:9/v1", dataset, output, *(["--rows-per-part", "10"] if parts else []))
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+    assert (tmp_path / ".pool.sureenough").read_text() == "mine"
 
 
 def test_a_folder_of_parts_is_recorded_and_extended(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -204,18 +196,6 @@ def test_several_servers_share_the_paths(url: str, dataset: Path, tmp_path: Path
     assert "does not respond" in done.stderr
     twice = record(url, dataset, tmp_path / "three.parquet", "--url", f"{url}/")
     assert (twice.returncode, "is given twice" in twice.stderr) == (2, True)
-
-
-def test_outputs_that_rows_per_part_refuses(url: str, dataset: Path, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    for output, problem in (
-        (dataset, "is a file; with --rows-per-part, the output is a folder"),
-        (tmp_path / "other", "is a folder without parts of a pool"),
-        (Path("s3:/bucket/pool"), "is not on this machine"),
-    ):
-        done = record(url, dataset, output, "--rows-per-part", "10")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert problem in done.stderr
 
 
 def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sureenough.pools import Pool
-from tests.cli.recording import CLEAN, lines, record, rows, start_record, words
+from tests.cli.recording import lines, record, rows, start_record, words
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
-from tests.processes import sureenough
+from tests.processes import CLEAN, sureenough
 
 
 def test_killed_at_any_moment_it_goes_on(url: str, dataset: Path, tmp_path: Path) -> None:

@@ -63,15 +63,6 @@ def test_a_link_to_a_folder_stays_a_link(url: str, dataset: Path, tmp_path: Path
     assert [file.name for file in pool.parent.iterdir()] == ["pool"]
 
 
-def test_outputs_that_cannot_be_replaced_are_refused_before_sampling(dataset: Path, tmp_path: Path) -> None:
-    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
-    (tmp_path / ".pool.sureenough").write_text("mine")
-    for name, problem in (("dangling", "is a file; with --rows-per-part"), ("pool", "was not made by `sureenough")):
-        done = record("http://127.0.0.1:9/v1", dataset, tmp_path / name, *PARTS)
-        assert (done.returncode, problem in done.stderr) == (2, True), done.stderr
-    assert (tmp_path / ".pool.sureenough").read_text() == "mine"
-
-
 def test_a_folder_that_cannot_be_written_names_the_journal(url: str, dataset: Path, tmp_path: Path) -> None:
     """The name with the ending of the hidden folder is too long for the file system, that of the journal is not."""
     pool = tmp_path / ("p" * 245)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,20 +16,12 @@ from typer.testing import CliRunner
 
 from sureenough.cli import app
 from sureenough.server import ServerLimits, ServerSettings
-from tests.processes import configured, start, sureenough
+from tests.processes import Running, configured, refused, start
 
 RUN = """{"schema": 2, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0}}
 {"text": {"path": 0, "texts": ["7"], "confidence": []}}
 {"result": {"answer": "7"}}
 """
-
-
-def refused(*words: str) -> str:
-    """The error message of a command that must fail."""
-    done = sureenough(*words)
-    assert done.returncode == 2, done
-    assert "Traceback" not in done.stderr
-    return done.stderr
 
 
 @pytest.mark.parametrize(
@@ -40,10 +34,7 @@ def refused(*words: str) -> str:
         (["serve", "--host", "192.0.2.1", "--insecure"], "give --host an address of this machine"),
         (["serve", "--host", "no host", "--insecure"], "give --host an address of this machine"),
         (["serve", "--model", "nowhere.gguf"], "nowhere.gguf"),
-        (
-            ["serve", "--keep-runs", "pyproject.toml/runs"],
-            "runs cannot be kept in pyproject.toml/runs",
-        ),
+        (["serve", "--keep-runs", "pyproject.toml/runs"], "runs cannot be kept in pyproject.toml/runs"),
         (["serve", "--state", "pyproject.toml"], "cannot be kept in pyproject.toml: it is a file; name a folder"),
         (["serve", "--temperature", "0", "--url", "nonsense"], "all paths will be equal"),
         (["serve", "--temperature", "-1"], "temperature is -1.0"),
@@ -80,15 +71,9 @@ def test_every_limit_of_the_file_reaches_the_server(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            "[serve.limits]\npaths = 0",
-            "Invalid value for 'limits': paths is 0; a limit must be above 0, and finite (in",
-        ),
+        ("[serve.limits]\npaths = 0", "Invalid value for 'limits': paths is 0; a limit must be above 0, and finite"),
         ("[serve.limits]\nseconds = inf", "seconds is inf; a limit must be above 0, and finite"),
-        (
-            "[serve.limits]\nmax-paths = 9",
-            "'max-paths' is not a limit (did you mean 'paths'?); known: paths, parallel",
-        ),
+        ("[serve.limits]\nmax-paths = 9", "'max-paths' is not a limit (did you mean 'paths'?); known: paths, parallel"),
         ("[serve.limits]\npath-tokens = '9'", "path_tokens is '9'; it must be a whole number"),
         ("[serve.limits]\nidle = 1.5", "idle is 1.5; it must be a whole number"),
         ("[serve.limits]\ngrace = true", "grace is True; it must be a number"),
@@ -101,9 +86,7 @@ def test_every_limit_of_the_file_reaches_the_server(tmp_path: Path, monkeypatch:
 )
 def test_bad_settings_of_the_file_are_refused_by_name(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_text(text)
-    done = sureenough("serve", "--port", "0", cwd=tmp_path)
-    assert done.returncode == 2, done
-    assert says in " ".join(done.stderr.split())
+    assert says in refused("serve", "--port", "0", cwd=tmp_path)
 
 
 def test_a_run_file_with_a_name_that_is_not_a_run_id(tmp_path: Path) -> None:
@@ -111,13 +94,21 @@ def test_a_run_file_with_a_name_that_is_not_a_run_id(tmp_path: Path) -> None:
     assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.jsonl"))
 
 
-def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:
-    with start("serve", "--url", "http://127.0.0.1:9/v1", "--port", "0") as server:
+@contextmanager
+def begun(*words: str | Path) -> Iterator[Running]:
+    """A command that runs until the block ends."""
+    with start(*words) as server:
         try:
-            warning = next(line for line in server.stderr if "upstream" in line)
+            yield server
         finally:
             server.send_signal(signal.SIGINT)
             server.communicate(timeout=20)
+    assert server.returncode == 0
+
+
+def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:
+    with begun("serve", "--url", "http://127.0.0.1:9/v1", "--port", "0") as server:
+        warning = next(line for line in server.stderr if "upstream" in line)
     assert "the upstream is not ready" in warning
     assert "http://127.0.0.1:9/v1" in warning
 
@@ -129,15 +120,11 @@ def test_a_port_that_is_taken() -> None:
 
 
 def test_view_shows_a_recorded_question() -> None:
-    with start("view", "-s", "ddc:warmup=8,weight=mean,drop=1", "--no-browser") as server:
-        try:
-            line = server.stdout.readline()
-            url, _, name = line.split("the page is ")[1].strip().rpartition("/runs/")
-            events = httpx.get(f"{url}/api/runs/{name}/events").text
-            path = httpx.get(f"{url}/api/runs/{name}/paths/1").json()
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.communicate(timeout=20)
+    with begun("view", "-s", "ddc:warmup=8,weight=mean,drop=1", "--no-browser") as server:
+        line = server.stdout.readline()
+        url, _, name = line.split("the page is ")[1].strip().rpartition("/runs/")
+        events = httpx.get(f"{url}/api/runs/{name}/events").text
+        path = httpx.get(f"{url}/api/runs/{name}/paths/1").json()
     assert "showing arith-5-3-1 of problems.parquet" in line
     assert '"question":"Solve 76(51x+929)+124x+6756=3875x+104735 for x."' in events
     assert '"answer":"219"' in events
@@ -151,23 +138,18 @@ def test_view_shows_a_run(tmp_path: Path) -> None:
     (tmp_path / "main.html").write_text("<p>report")
     (tmp_path / "bench" / "report").mkdir(parents=True)
     (tmp_path / "bench" / "report" / "report.html").write_text("<p>report")
-    with start("view", tmp_path / "mine.jsonl", "--no-browser") as server:
-        try:
-            page = server.stdout.readline().split("the page is ")[1].strip()
-            url = page.removesuffix("/runs/mine")
-            assert "sureenough" in httpx.get(page).text
-            assert '"question": "3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
-            assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["texts"] == ["7"]
-            assert [one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]] == ["mine"]
-            assert httpx.get(f"{url}/api/runs").json()["reports"] == ["bench/report/report.html", "main.html"]
-            for name in ("bench/report/report.html", "main.html"):
-                assert "sandbox" in httpx.get(f"{url}/reports/{name}").headers["content-security-policy"]
-            assert httpx.get(f"{url}/reports/../mine.jsonl").status_code == 404
-            assert httpx.get(f"{url}/reports/..%2f..%2fetc/hosts").status_code == 404
-            assert httpx.get(f"{url}/v1/models").json()["data"] == []
-            reply = httpx.post(f"{url}/v1/chat/completions", json={"model": "m@sc", "messages": []})
-            assert reply.status_code == 503
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.communicate(timeout=20)
-    assert server.returncode == 0
+    with begun("view", tmp_path / "mine.jsonl", "--no-browser") as server:
+        page = server.stdout.readline().split("the page is ")[1].strip()
+        url = page.removesuffix("/runs/mine")
+        assert "sureenough" in httpx.get(page).text
+        assert '"question": "3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
+        assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["texts"] == ["7"]
+        assert [one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]] == ["mine"]
+        assert httpx.get(f"{url}/api/runs").json()["reports"] == ["bench/report/report.html", "main.html"]
+        for name in ("bench/report/report.html", "main.html"):
+            assert "sandbox" in httpx.get(f"{url}/reports/{name}").headers["content-security-policy"]
+        assert httpx.get(f"{url}/reports/../mine.jsonl").status_code == 404
+        assert httpx.get(f"{url}/reports/..%2f..%2fetc/hosts").status_code == 404
+        assert httpx.get(f"{url}/v1/models").json()["data"] == []
+        reply = httpx.post(f"{url}/v1/chat/completions", json={"model": "m@sc", "messages": []})
+        assert reply.status_code == 503

@@ -19,10 +19,10 @@ from sureenough.errors import EngineUnavailable
 from sureenough.ray import jobs
 from sureenough.ray.cluster import connected
 from sureenough.ray.jobs import RayJobs
-from tests.cli.recording import CLEAN, lines, start_record, words, write_sums
+from tests.cli.recording import lines, start_record, words, write_sums
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
-from tests.processes import sureenough
+from tests.processes import CLEAN, sureenough
 from tests.ray.cluster import ROOT, TestCluster
 from tests.ray.engines import ABSENT, FULL, Absent
 from tests.ray.test_record import LONG, gated

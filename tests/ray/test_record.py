@@ -14,11 +14,11 @@ import pytest
 
 from tests.bench.test_killed import decided, without_time
 from tests.bench.typed import bench, live_runs, questions, result, start_bench
-from tests.cli.recording import CLEAN, lines, record, rows, start_record, write_sums
+from tests.cli.recording import lines, record, rows, start_record, write_sums
 from tests.cli.recording import words as record_words
 from tests.engines.misbehaving import Manner, Server, gone
 from tests.in_thread import in_thread, until
-from tests.processes import sureenough
+from tests.processes import CLEAN, sureenough
 from tests.ray.cluster import TestCluster
 
 QUESTIONS, PATHS, PARALLEL = 6, 8, 2

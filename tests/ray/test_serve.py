@@ -17,9 +17,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.cli.recording import CLEAN
 from tests.in_thread import in_thread, until
-from tests.processes import Running, configured, start, sureenough
+from tests.processes import CLEAN, Running, configured, start, sureenough
 from tests.ray.cluster import TestCluster
 from tests.ray.test_record import LONG, gated
 
