@@ -37,6 +37,16 @@ def tiny_pool(folder: Path, sizes: list[int], gold: str | None = "a") -> Path:
     return folder / "tiny.parquet"
 
 
+def test_pools_and_comparisons_are_tables_in_a_notebook(tmp_path: Path) -> None:
+    question = Question("q", "a", None, [RecordedPath("a", [0.5] * 4, [9.0] * 4)] * 8)
+    write_pool(tmp_path / "p.parquet", [question], PoolInfo(model="<i>", window=2))
+    pool = se.Pool(tmp_path / "p.parquet")
+    assert "<tr><th>Model</th><td>&lt;i&gt;</td></tr><tr><th>Paths</th><td>8</td></tr>" in pool._repr_html_()
+    html = se.compare(pool, [se.Strategy("<b>"), "ac"])._repr_html_()
+    assert html.startswith("<table><tr><th>strategy</th><th>accuracy %</th>")
+    assert "<tr><td>&lt;b&gt;</td><td>100.0 (all alike)</td><td>–</td><td>32</td>" in html
+
+
 def test_a_row_a_strategy(table: se.Comparison) -> None:
     assert [row.strategy for row in table] == ["sc", "ac", "ddc", "ddc-no-trend"]
     assert len(table) == 4

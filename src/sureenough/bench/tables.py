@@ -309,6 +309,14 @@ def html(table: Table, name: str = "") -> str:
     return f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
+def plain_html(table: Table) -> str:
+    """For a notebook, which has no script that sorts."""
+    head, *rows = _texts(table, escape)
+    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
+    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
 def _html_heading(column: Column) -> str:
     under = " · ".join(filter(None, (column.unit, f"paper, {column.paper}" if column.paper else "")))
     small = f"<small>{escape(under)}</small>" if under else ""

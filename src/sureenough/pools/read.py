@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, cast
@@ -145,6 +146,13 @@ class Pool:
     def __iter__(self) -> Iterator[Question]:
         """Question after question, in the order of the files and their rows."""
         return self.part(0, self.rows)
+
+    def _repr_html_(self) -> str:
+        """What it holds, as a table for notebooks."""
+        facts = {"Pool": self.name, "Dataset": self.info.dataset, "Model": self.info.model,
+                 "Paths": f"{self.rows:,}", "Tokens": f"{self.tokens:,}"}  # fmt: skip
+        rows = (f"<tr><th>{name}</th><td>{escape(fact or 'unknown')}</td></tr>" for name, fact in facts.items())
+        return f"<table>{''.join(rows)}</table>"
 
     def digest(self) -> str:
         """SHA-256 of the file; of a folder, that of its files' digests."""
