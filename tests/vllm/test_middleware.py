@@ -20,7 +20,6 @@ from sureenough.engines.watch.protocol import (
     SOCKET_ENV,
     UNKNOWN_PATH,
     WATCH_HEADER,
-    WATCHED_HEADER,
     WINDOW_ENV,
     WatchRequest,
     parse_watch_arguments,
@@ -44,7 +43,14 @@ def is_watched(headers: Mapping[str, str]) -> bool:
 
 
 REQUEST = WatchRequest("some-path-key", 64, Gate(drop=2.5, trust=9.0))
-BODY: dict[str, Any] = {"model": "tiny", "logprobs": True, "top_logprobs": 20, "vllm_xargs": {"theirs": 1}, "seed": 3}
+BODY: dict[str, Any] = {
+    "model": "tiny",
+    "stream": True,
+    "logprobs": True,
+    "top_logprobs": 20,
+    "vllm_xargs": {"theirs": 1},
+    "seed": 3,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -53,31 +59,39 @@ def monitor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WINDOW_ENV, "64")
 
 
-async def mirror(scope: Any, receive: Any, send: Any) -> None:
-    """Sends the body back."""
-    body, more = b"", True
-    while more:
-        part = await receive()
-        body, more = body + part["body"], part["more_body"]
-    status = 400 if b'"bad"' in body else 200
-    await send({"type": "http.response.start", "status": status, "headers": [(b"theirs", b"kept")]})
-    await send({"type": "http.response.body", "body": body})
+def post(content: bytes, header: str | None) -> tuple[bytes, bool]:
+    """The body that vLLM gets, and whether the client is told that its path is watched."""
+    received = b""
 
+    async def vllm(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal received
+        more = True
+        while more:
+            part = await receive()
+            received, more = received + part["body"], part["more_body"]
+        status = 400 if b'"bad"' in received else 200
+        await send({"type": "http.response.start", "status": status, "headers": [(b"theirs", b"kept")]})
+        await send({"type": "http.response.body", "body": b"{}"})
 
-def post(content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=RecordsMiddleware(mirror))
+        transport = httpx.ASGITransport(app=RecordsMiddleware(vllm))
+        headers = None if header is None else {WATCH_HEADER: header}
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             return await client.post("/v1/chat/completions", content=content, headers=headers)
 
-    return asyncio.run(ask())
+    reply = asyncio.run(ask())
+    assert is_watched(reply.headers) is not ("theirs" in reply.headers)
+    return received, is_watched(reply.headers)
+
+
+HEADER = REQUEST.to_header()[WATCH_HEADER]
+CONTENT = json.dumps(BODY).encode()
 
 
 def test_arguments_replace_log_probabilities_in_the_body() -> None:
-    reply = post(json.dumps(BODY).encode(), REQUEST.to_header())
-    assert is_watched(reply.headers)
-    assert reply.headers["theirs"] == "kept"
-    got = reply.json()
+    received, watched = post(CONTENT, HEADER)
+    assert watched
+    got = json.loads(received)
     assert got.keys() == {"model", "seed", "vllm_xargs"}
     assert got["vllm_xargs"].pop("theirs") == 1
     assert parse_watch_arguments(got["vllm_xargs"]) == REQUEST
@@ -89,50 +103,39 @@ MESSAGE = {"protocol": PROTOCOL_VERSION, "arguments": REQUEST.to_arguments()}
 @pytest.mark.parametrize(
     "header",
     [
-        None,
-        "",
-        "watch!",
-        "[]",
-        "{}",
+        None, "", "watch!", "[]", "{}", "[" * 5_000,
         json.dumps(MESSAGE | {"protocol": PROTOCOL_VERSION + 1}),
         json.dumps(MESSAGE | {"arguments": REQUEST.to_arguments() | {"sure_window": 65}}),
         json.dumps(MESSAGE | {"arguments": REQUEST.to_arguments() | {"sure_window": "64"}}),
         json.dumps(MESSAGE | {"arguments": 3}),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_watched_reaches_the_server_unchanged(header: str | None) -> None:
-    content = json.dumps(BODY).encode()
-    reply = post(content, None if header is None else {WATCH_HEADER: header})
-    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+    assert post(CONTENT, header) == (CONTENT, False)
 
 
 def test_without_a_monitor_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SOCKET_ENV)
-    content = json.dumps(BODY).encode()
-    reply = post(content, REQUEST.to_header())
-    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+    assert post(CONTENT, HEADER) == (CONTENT, False)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"vllm_xargs": 3}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"vllm_xargs": 3}', b"[" * 100_000])
 def test_a_body_that_is_not_a_request_is_left_to_the_server(content: bytes) -> None:
-    reply = post(content, REQUEST.to_header())
-    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+    assert post(content, HEADER) == (content, False)
 
 
 def test_a_path_that_is_only_counted_is_left_to_the_server_if_there_is_no_monitor_to_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
-    content, header = json.dumps(BODY).encode(), replace(REQUEST, record=False).to_header()
-    reply = post(content, header)
-    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+    header = replace(REQUEST, record=False).to_header()[WATCH_HEADER]
+    assert post(CONTENT, header) == (CONTENT, False)
     (tmp_path / "records.sock").touch()
-    assert is_watched(post(content, header).headers)
+    assert post(CONTENT, header)[1]
 
 
 def test_a_refused_request_is_not_marked_as_watched() -> None:
-    reply = post(json.dumps(BODY | {"bad": 1}).encode(), REQUEST.to_header())
-    assert (reply.status_code, WATCHED_HEADER in reply.headers) == (400, False)
+    assert not post(json.dumps(BODY | {"bad": 1}).encode(), HEADER)[1]
 
 
 def test_a_disconnect_is_passed_on() -> None:
@@ -144,16 +147,21 @@ def test_a_disconnect_is_passed_on() -> None:
 
     coming = [
         {"type": "http.disconnect"},
-        {"type": "http.request", "body": b"}", "more_body": False},
-        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.request", "body": CONTENT[1:], "more_body": False},
+        {"type": "http.request", "body": CONTENT[:1], "more_body": True},
     ]
 
     async def receive() -> Any:
         return coming.pop()
 
-    head = [(WATCH_HEADER.encode(), REQUEST.to_header()[WATCH_HEADER].encode())]
-    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": head}
-    asyncio.run(RecordsMiddleware(listening)(scope, receive, receive))  # type: ignore[arg-type]
+    async def send(message: Any) -> None:
+        pass
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/chat/completions",
+        "headers": [(WATCH_HEADER.encode(), HEADER.encode())],
+    }  # fmt: skip
+    asyncio.run(RecordsMiddleware(listening)(scope, receive, send))
     assert parse_watch_arguments(json.loads(heard[0]["body"])["vllm_xargs"]) == REQUEST
     assert heard[1] == {"type": "http.disconnect"}
 
@@ -175,24 +183,18 @@ def test_a_disconnect_is_passed_on() -> None:
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, False),
         ({"min_tokens": 3}, False),
         ({"ignore_eos": True}, False),
+        ({"stream": False}, False),
     ],
 )
 def test_a_request_that_could_not_be_watched_is_unchanged(more: dict[str, Any], can: bool) -> None:
     content = json.dumps(BODY | more).encode()
-    reply = post(content, REQUEST.to_header())
-    assert (WATCHED_HEADER in reply.headers, reply.content == content) == (can, not can)
+    received, watched = post(content, HEADER)
+    assert (watched, received == content) == (can, not can)
 
 
 def test_a_path_that_is_never_pruned_may_go_on_beyond_its_end() -> None:
-    assert is_watched(
-        post(json.dumps(BODY | {"ignore_eos": True}).encode(), WatchRequest("warm-up-key", 8).to_header()).headers
-    )
-
-
-def test_deeply_nested_json() -> None:
-    deep = b"[" * 100_000
-    assert post(deep, REQUEST.to_header()).content == deep
-    assert post(b"{}", {WATCH_HEADER: "[" * 5_000}).content == b"{}"
+    header = WatchRequest("warm-up-key", 8).to_header()[WATCH_HEADER]
+    assert post(json.dumps(BODY | {"ignore_eos": True}).encode(), header)[1]
 
 
 @pytest.mark.parametrize(
@@ -295,8 +297,8 @@ def test_a_path_without_signals_is_only_counted(sampling: dict[str, Any], watche
 def test_only_a_server_that_watches_paths_decodes_texts_our_way(monkeypatch: pytest.MonkeyPatch) -> None:
     changed: list[bool] = []
     monkeypatch.setattr(middleware, "decode_whole_texts", lambda: changed.append(True))
-    RecordsMiddleware(mirror)
+    RecordsMiddleware(None)
     assert changed == [True]
     monkeypatch.delenv(SOCKET_ENV)
-    RecordsMiddleware(mirror)
+    RecordsMiddleware(None)
     assert changed == [True]

@@ -98,38 +98,29 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 """Time after which a path whose tokens cannot be counted any more is said to go on."""
 
 
-class _WholeReply:
-    """The messages that vLLM's application sends."""
+class WatchHeader(NamedTuple):
+    """What a client wants of the monitor."""
 
-    def __init__(self) -> None:
-        self.start: Scope = {"type": "http.response.start", "status": 500, "headers": []}
-        self.body = bytearray()
-
-    async def send(self, message: Scope) -> None:
-        """Keep one message."""
-        if message["type"] == "http.response.start":
-            self.start = message
-        else:
-            self.body += message.get("body", b"")
+    arguments: dict[str, Any]  # of the request that vLLM gets
+    record: bool  # whether the reply has the path's record; without, the path is worth something even if it is lost
+    polled: bool  # whether the client asks for the progress of all its paths at once
 
 
 class WatchedReply:
     """The reply to one watched request."""
 
-    def __init__(
-        self, key: str, records: RecordReader, progress: ProgressReader, send: Send, record: bool, polled: bool
-    ) -> None:
-        self._key, self._records, self._progress, self._send = key, records, progress, send
-        self._record = record  # False: the path is worth something without its record
-        self._polled = polled  # the client asks for the progress of all its paths at once
+    def __init__(self, header: WatchHeader, records: RecordReader, progress: ProgressReader, send: Send) -> None:
+        self._header, self._key = header, str(header.arguments.get("sure_key"))
+        self._records, self._progress, self._send = records, progress, send
+        self._start: Scope = {"type": "http.response.start", "status": 500, "headers": []}  # of vLLM's whole reply
+        self._body = bytearray()
         self._started = False
         self._tokens = 0
         self._sent_at = 0.0
 
     async def stream(self, app: Any, scope: Scope, receive: Receive) -> None:
         """Let vLLM handle the request; it notices by itself if the client leaves."""
-        reply = _WholeReply()
-        handling = asyncio.ensure_future(app(scope, receive, reply.send))
+        handling = asyncio.ensure_future(app(scope, receive, self._keep))
         try:
             with self._progress.following(self._key):
                 while not (await asyncio.wait({handling}, timeout=self._interval))[0]:
@@ -137,38 +128,46 @@ class WatchedReply:
         finally:
             handling.cancel()
         await handling
-        if reply.start["status"] != 200 and not self._started:
-            await self._send(reply.start)
-            await self._send({"type": "http.response.body", "body": bytes(reply.body)})
+        if self._start["status"] != 200 and not self._started:
+            await self._send(self._start)
+            await self._send({"type": "http.response.body", "body": bytes(self._body)})
             return
-        await self._send_event(await self._last_event(reply))
+        await self._send_event(await self._last_event())
         await self._send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+    async def _keep(self, message: Scope) -> None:
+        """Keep what vLLM's application sends."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        else:
+            self._body += message.get("body", b"")
 
     @property
     def _interval(self) -> float:
         """Seconds until the next event. The first one tells the client that the path is watched."""
-        return POLLED_SECONDS if self._polled and self._started else self._progress.interval
+        return POLLED_SECONDS if self._header.polled and self._started else self._progress.interval
 
     async def _send_progress(self) -> None:
         progress = await self._progress.progress(self._key)
+        is_quiet = asyncio.get_running_loop().time() - self._sent_at > KEEP_ALIVE_SECONDS
         if progress is not None and progress.tokens > self._tokens:
             self._tokens = progress.tokens
             await self._send_event({"sureenough": progress._asdict()})
-        elif progress is None and self._tokens and not self._record and self._is_quiet():
+        elif progress is None and self._tokens and not self._header.record and is_quiet:
             await self._send_event({"sureenough": {"alive": True}})  # the monitor lost it, which must not end it
 
-    def _is_quiet(self) -> bool:
-        return asyncio.get_running_loop().time() - self._sent_at > KEEP_ALIVE_SECONDS
-
-    async def _last_event(self, reply: _WholeReply) -> dict[str, Any]:
+    async def _last_event(self) -> dict[str, Any]:
+        status = self._start["status"]
         try:
-            whole = json.loads(reply.body)
-            if reply.start["status"] != 200:
-                return {"error": {"message": _message(whole), "code": reply.start["status"]}}
+            whole = json.loads(self._body)
+            if status != 200:
+                inner = whole.get("error", whole)
+                message = inner.get("message", inner) if isinstance(inner, dict) else inner
+                return {"error": {"message": str(message), "code": status}}
             event = as_event(whole)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             return {"error": {"message": "vLLM's reply was not a completion", "code": 500}}
-        if not self._record:
+        if not self._header.record:
             return event
         tokens = event["usage"]["completion_tokens"]
         return {**event, "sureenough": {"record": await self._records.read(self._key, tokens)}}
@@ -197,11 +196,6 @@ def as_event(reply: dict[str, Any]) -> dict[str, Any]:
     return {**reply, "choices": [event], "usage": {"completion_tokens": None, **(reply.get("usage") or {})}}
 
 
-def _message(error: Any) -> str:
-    inner = error.get("error", error)
-    return str(inner.get("message", inner) if isinstance(inner, dict) else inner)
-
-
 LARGEST_QUERY: Final = 100 * MAX_KEYS
 """Bytes of a request for the token counts of paths."""
 
@@ -226,37 +220,22 @@ class RecordsMiddleware:
             header = _watch_header(scope) if scope["method"] == "POST" and self._socket_path else None
             await (self.app(scope, receive, send) if header is None else self._watch(header, scope, receive, send))
 
-    def _has_monitor(self) -> bool:
-        """Whether there is a logits processor, too. A path that would be lost without one says so by its record."""
-        return os.path.exists(self._socket_path or "")
-
-    async def _watch(self, header: _WatchHeader, scope: Scope, receive: Receive, send: Send) -> None:
-        """The same request with the arguments in its body and without log-probabilities; the reply's header says so."""
-        arguments = header.arguments
+    async def _watch(self, header: WatchHeader, scope: Scope, receive: Receive, send: Send) -> None:
+        """The same request with the arguments in its body, without log-probabilities, and for a whole reply."""
         body = await _read_body(receive)
-        request = _rewritten(body, arguments) if header.record or self._has_monitor() else None
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        # There may be no logits processor. A path that would be lost without one says so by its record.
+        can_count = header.record or os.path.exists(self._socket_path or "")
+        request = _rewritten(body, header.arguments) if can_count else None
+        messages = [{"type": "http.request", "body": body if request is None else request, "more_body": False}]
 
         async def receive_rewritten() -> Scope:
             return messages.pop() if messages else await receive()
 
-        async def send_watched(message: Scope) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 200:
-                message = {**message, "headers": [*message.get("headers", ()), WATCHED]}
-            await send(message)
-
         if request is None:
             await self.app(scope, receive_rewritten, send)
-            return
-        streamed = request.pop("stream", False)
-        request.pop("stream_options", None)
-        messages[0]["body"] = json.dumps(request).encode()
-        if streamed:
-            key = str(arguments.get("sure_key"))
-            reply = WatchedReply(key, self._records, self._progress, send, header.record, header.polled)
-            await reply.stream(self.app, scope, receive_rewritten)
         else:
-            await self.app(scope, receive_rewritten, send_watched)
+            reply = WatchedReply(header, self._records, self._progress, send)
+            await reply.stream(self.app, scope, receive_rewritten)
 
 
 def monitor_info() -> dict[str, Any]:
@@ -264,25 +243,16 @@ def monitor_info() -> dict[str, Any]:
     return {"sureenough": __version__, "protocol": PROTOCOL_VERSION, "k": K, "window": longest_window()}
 
 
-class _WatchHeader(NamedTuple):
-    """What a client wants of the monitor."""
-
-    arguments: dict[str, Any]  # of the request that vLLM gets
-    record: bool  # whether the reply has the path's record
-    polled: bool  # whether the client asks for the path's progress
-
-
-def _watch_header(scope: Scope) -> _WatchHeader | None:
+def _watch_header(scope: Scope) -> WatchHeader | None:
     """The request's header, if there is one and this monitor can use it."""
-    header = next((value for name, value in scope["headers"] if name == WATCH_HEADER.encode()), b"")
     try:
-        message = json.loads(header)
-        arguments = message["arguments"]
+        message = json.loads(dict(scope["headers"])[WATCH_HEADER.encode()])
+        arguments = dict(message["arguments"])
         usable = message["protocol"] == PROTOCOL_VERSION and arguments["sure_window"] <= longest_window()
-        wishes = message.get("record") is not False, message.get("polled") is True
-        return _WatchHeader(dict(arguments), *wishes) if usable else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+    wishes = message.get("record") is not False, message.get("polled") is True
+    return WatchHeader(arguments, *wishes) if usable else None
 
 
 async def _read_body(receive: Receive, limit: int | None = None) -> bytes:
@@ -294,17 +264,18 @@ async def _read_body(receive: Receive, limit: int | None = None) -> bytes:
     return bytes(body)
 
 
-def _rewritten(body: bytes, arguments: dict[str, Any]) -> dict[str, Any] | None:
+def _rewritten(body: bytes, arguments: dict[str, Any]) -> bytes | None:
+    """The body that vLLM gets; None if the request is not for a stream, or cannot be watched."""
     try:
         request = json.loads(body)
         merged = {**(request.get("vllm_xargs") or {}), **arguments}
     except (ValueError, AttributeError, TypeError, RecursionError):
         return None  # vLLM itself reports what is wrong with it
-    if not is_watchable(request, arguments):
+    if not request.get("stream") or not is_watchable(request, arguments):
         return None
-    for name in ("logprobs", "top_logprobs"):
+    for name in ("logprobs", "top_logprobs", "stream", "stream_options"):
         request.pop(name, None)
-    return {**request, "vllm_xargs": merged}
+    return json.dumps({**request, "vllm_xargs": merged}).encode()
 
 
 async def _respond(socket_path: str | None, scope: Scope, receive: Receive, send: Send) -> None:
