@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +18,25 @@ from hypothesis import strategies as st
 
 from sureenough.core.confidence import scan
 from sureenough.core.pruning import Tier
-from sureenough.engines.watch.protocol import SOCKET_ENV, UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
+from sureenough.engines.watch.protocol import (
+    SOCKET_ENV,
+    UNKNOWN_PATH,
+    MissingRecord,
+    PathRecord,
+    Progress,
+    parse_summary,
+)
+from sureenough.vllm import records as module
 from sureenough.vllm.middleware import RecordsMiddleware, monitor_info
 from sureenough.vllm.records import (
     FINISHED_BYTES,
     MAX_FINISHED,
     MAX_PENDING,
     PathRecords,
+    RecordReader,
+    Traces,
     engine_number,
+    request_progress,
     request_record,
     serve_records,
 )
@@ -254,10 +267,7 @@ def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("told", "number"),
     [
-        (
-            {"data_parallel_index": 1, "data_parallel_rank": 0},
-            1,
-        ),  # a model without experts: all have rank 0
+        ({"data_parallel_index": 1, "data_parallel_rank": 0}, 1),  # a model without experts: all have rank 0
         ({"data_parallel_index": 3, "data_parallel_rank": 3}, 3),
         ({"data_parallel_rank": 2}, 2),
         ({"data_parallel_index": 0, "data_parallel_rank": None}, 0),
@@ -265,3 +275,215 @@ def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_engines_that_share_requests_have_numbers_of_their_own(told: dict[str, int | None], number: int) -> None:
     assert engine_number(SimpleNamespace(**told)) == number
+
+
+# -- many engines and paths, some of which do not respond
+
+ENGINES = 20
+KEYS = [f"path-of-engine-{number}" for number in range(ENGINES)]
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> str:
+    """The address of engines, each of which has run one path."""
+    address = str(tmp_path / "records.sock")
+    for number, key in enumerate(KEYS):
+        records = PathRecords(1)
+        records.start_path(0, key, trace=False)
+        add_token(records, 0, 0, 3.0)
+        serve_records(records, address, number)
+    return address
+
+
+def check(address: str, *more: str) -> list[Progress | None]:
+    """Every record is read; returns the progress of all paths and of `more`."""
+
+    async def use() -> list[Progress | None]:
+        reader = RecordReader(address)
+        for read in (reader.read(key, 1) for key in KEYS), (request_record(address, key, 1) for key in KEYS):
+            found = [(record.get("tokens"), record.get("engine")) for record in await asyncio.gather(*read)]
+            assert found == [(1, number) for number in range(ENGINES)]
+        return await request_progress(address, [*KEYS, *more])
+
+    return asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_what_is_left_of_engines_that_have_gone_is_no_obstacle(engines: str) -> None:
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(f"{engines}.30")
+    Path(f"{engines}.31").write_text("not a socket")
+    Path(f"{engines}.32").mkdir()
+    os.symlink("nowhere", f"{engines}.33")
+    assert check(engines, "unknown-path") == [Progress(1, 4.0)] * ENGINES + [None]
+
+
+def test_an_engine_that_hangs_costs_no_record_of_another(engines: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX) as hung:  # sorts before most others, takes connections and never replies
+        hung.bind(f"{engines}.100")
+        hung.listen(1_000)
+        monkeypatch.setattr(module, "SHARED_TIMEOUT", 1e9)  # all paths are known without it
+        assert check(engines) == [Progress(1, 4.0)] * ENGINES
+        monkeypatch.setattr(module, "SHARED_TIMEOUT", 0.5)
+        monkeypatch.setattr(module, "TIMEOUT", 1e9)
+        assert check(engines, "path-of-the-hung-one") == [Progress(1, 4.0)] * ENGINES + [None]
+
+
+def test_a_reader_that_has_gone_leaves_no_traceback() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b'{"keys": ["a-path-of-old"]}\n')
+    theirs.close()
+    with ours:
+        module._Handler(ours, None, SimpleNamespace(records=PathRecords(1)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reply", [b"null\n", b"[1]\n", b"[]\n", b"{}\n", b"nonsense\n", b""])
+def test_an_engine_that_replies_nonsense_knows_no_path(engines: str, reply: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(reply)
+        writer.close()
+
+    async def use() -> list[Progress | None]:
+        async with await asyncio.start_unix_server(answer, f"{engines}.40"):
+            return await request_progress(engines, [KEYS[3]])
+
+    assert asyncio.run(asyncio.wait_for(use(), 60)) == [Progress(1, 4.0)]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> tuple[str, PathRecords]:
+    """The address of one engine with 200 paths of a token each."""
+    records, address = PathRecords(200), str(tmp_path / "records.sock")
+    for slot in range(200):
+        records.start_path(slot, f"path-{slot:08}", trace=slot < 8)
+        add_token(records, slot, 0, 3.0)
+    serve_records(records, address)
+    return address, records
+
+
+def test_paths_that_end_together_share_requests(
+    engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, _ = engine
+    requests, exchange = [], module._exchange
+
+    async def counted(socket_path: str, request: dict[str, Any]) -> Any:
+        requests.append(request)
+        return await exchange(socket_path, request)
+
+    monkeypatch.setattr(module, "_exchange", counted)
+    keys = [f"path-{slot:08}" for slot in range(200)]
+
+    async def use() -> tuple[list[Any], list[Any]]:
+        reader = RecordReader(address)
+        shared = await asyncio.gather(*(reader.read(key, 1) for key in keys))
+        assert len(requests) == 4, "64 in each but the last"
+        again = await asyncio.gather(*(reader.read(key, 1) for key in keys[:3]))
+        assert again == shared[:3]
+        return shared, await asyncio.gather(*(request_record(address, key, 1) for key in keys))
+
+    shared, alone = asyncio.run(asyncio.wait_for(use(), 60))
+    assert shared == alone
+    assert [record["tokens"] for record in shared] == [1] * 200
+
+
+def test_a_path_without_a_record_delays_no_other(engine: tuple[str, PathRecords]) -> None:
+    """Its last token arrives late; the others are complete."""
+    address, records = engine
+
+    async def use() -> None:
+        reader = RecordReader(address)
+        late = asyncio.create_task(reader.read("path-00000007", 2))
+        others = await asyncio.gather(*(reader.read(f"path-{slot:08}", 1) for slot in range(100, 150)))
+        assert [record["tokens"] for record in others] == [1] * 50
+        assert not late.done()
+        threading.Timer(0.1, add_token, (records, 7, 1, 3.0)).start()
+        assert (await late)["tokens"] == 2
+        assert "lost" in await reader.read("../path", 1)
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
+@pytest.mark.parametrize("reply", [b"null\n", b"[]\n", b"nonsense\n", b"", None])
+def test_if_records_do_not_come_together_each_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes | None
+) -> None:
+    """None: the engine does not respond at all to requests for several."""
+    monkeypatch.setattr(module, "SHARED_TIMEOUT", 0.1)
+    address = str(tmp_path / "records.sock")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        several = b'"paths"' in await reader.readline()
+        if not several:
+            writer.write(b'{"tokens": 5}\n')
+        elif reply is None:
+            await reader.read()  # until the reader gives up
+        else:
+            writer.write(reply)
+        writer.close()
+
+    async def use() -> list[Any]:
+        async with await asyncio.start_unix_server(answer, address):
+            reader = RecordReader(address)
+            return list(await asyncio.gather(*(reader.read(f"path-{number:08}", 5) for number in range(3))))
+
+    assert asyncio.run(asyncio.wait_for(use(), 60)) == [{"tokens": 5}] * 3
+
+
+# -- traces
+
+SLOTS = 20
+Step = tuple[list[int], list[int], int]
+"""Slots in which a traced path starts, in which one ends, and how many tokens come after that."""
+slots = st.lists(st.integers(0, SLOTS - 1), unique=True, max_size=SLOTS)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 4)
+
+
+@given(st.lists(st.tuples(slots, slots, st.integers(0, 7)), max_size=12))
+def test_signals_are_those_that_were_added(steps: list[Step]) -> None:
+    traced, wanted, value = Traces(SLOTS), dict[int, list[list[float]]](), 0.0
+    running = dict.fromkeys(range(SLOTS), 0)  # tokens of all paths, of which some are traced
+    for starting, ending, tokens in steps:
+        for slot in ending:
+            traced.stop(slot)
+            wanted.pop(slot, None)
+        for slot in starting:
+            traced.stop(slot)
+            traced.start(slot)
+            running[slot], wanted[slot] = 0, []
+        for _ in range(tokens):
+            value += 1.0
+            signals = np.array([[value, slot] for slot in range(SLOTS)], dtype=np.float64)
+            traced.add(np.arange(SLOTS), np.array(list(running.values())), signals)
+            for slot in range(SLOTS):
+                running[slot] += 1
+                if slot in wanted:
+                    wanted[slot].append([value, float(slot)])
+        assert bool(traced) == bool(wanted)
+        for slot in range(SLOTS):
+            read = traced.read(slot, running[slot])
+            assert (None if read is None else read.tolist()) == wanted.get(slot)
+
+
+def test_memory_is_given_back_when_no_path_is_traced() -> None:
+    traced = Traces(SLOTS)
+    traced.start(3)
+    traced.add(np.array([3]), np.array([1000]), np.ones((1, 2)))
+    assert len(traced._blocks) == 251
+    traced.stop(3)
+    assert not traced._blocks
+    assert not traced
+
+
+def test_what_is_read_is_a_copy() -> None:
+    traced = Traces(SLOTS)
+    traced.start(0)
+    traced.add(np.array([0]), np.array([0]), np.ones((1, 2)))
+    read = traced.read(0, 1)
+    assert read is not None
+    traced.add(np.array([0]), np.array([0]), np.zeros((1, 2)))
+    assert read.tolist() == [[1.0, 1.0]]

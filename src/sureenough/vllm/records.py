@@ -372,10 +372,9 @@ class RecordReader:
         if KEY_PATTERN.fullmatch(key) is not None:
             loop = asyncio.get_running_loop()
             arrived: asyncio.Future[dict[str, Any] | None] = loop.create_future()
-            if not _is_running(self._reading):
-                self._waiting.clear()  # of an event loop that has ended
-                self._reading = loop.create_task(self._read())
             self._waiting.append((key, tokens, arrived))
+            if self._reading is None or self._reading.done():
+                self._reading = loop.create_task(self._read())
             record = await arrived
         return await request_record(self._socket_path, key, tokens) if record is None else record
 
@@ -445,22 +444,15 @@ class ProgressReader:
     async def progress(self, key: str) -> Progress | None:
         """How far this path is; None if the monitor does not know it (yet)."""
         loop = asyncio.get_running_loop()
-        if not _is_running(self._reading):
-            is_due = loop.time() - self._read_at > self.interval / 2
-            self._reading = loop.create_task(self._read()) if is_due else None
-        if self._reading is not None:
-            await asyncio.shield(self._reading)
+        if self._reading is None or (self._reading.done() and loop.time() - self._read_at > self.interval / 2):
+            self._reading = loop.create_task(self._read())
+        await asyncio.shield(self._reading)
         return self._progress.get(key)
 
     async def _read(self) -> None:
         keys = list(self._keys)[:MAX_KEYS]
         self._progress = dict(zip(keys, await request_progress(self._socket_path, keys), strict=True))
         self._read_at = asyncio.get_running_loop().time()
-
-
-def _is_running(task: asyncio.Task[None] | None) -> bool:
-    """Whether a task will end; one whose event loop has ended may never have started."""
-    return task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop()
 
 
 def _engine_sockets(socket_path: str) -> list[str]:
