@@ -50,7 +50,6 @@ class Local(ClosedEngine):
     template: str | None = None  # wording of questions that suits this model
     timeouts: Timeouts = field(default_factory=Timeouts)
     extra: Mapping[str, Any] = field(default_factory=dict)
-    port: int = 0  # a free one
 
     def __post_init__(self) -> None:
         for name in ("slots", "context", "threads"):
@@ -114,7 +113,7 @@ class Local(ClosedEngine):
                 argument="max_path_tokens",
             )
         threads = self.threads or (min(2, cores()) if self.builtin else cores())
-        return LlamaServerOptions(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes, self.port)
+        return LlamaServerOptions(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes)
 
     def _share(self, slots: int) -> int:
         """The share of one slot in the context that the caller set."""

@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import threading
@@ -35,7 +34,6 @@ class LlamaServerOptions:
     slot: int  # tokens of context per slot
     threads: int
     bytes: int  # of memory, estimated
-    port: int = 0
 
 
 class LlamaServer:
@@ -45,7 +43,11 @@ class LlamaServer:
         self.plan = plan
         self.users = 0
         self.key = secrets.token_urlsafe(24)
-        self._server: Any = _server(plan, self.key)
+        xllamacpp = _library()
+        try:
+            self._server: Any = xllamacpp.Server(parameters(xllamacpp.CommonParams(), plan, self.key))
+        except RuntimeError:  # it fails without a reason
+            raise EngineUnavailable(f"llama.cpp cannot serve {plan.file}: {_reason(plan)}") from None
         self.url = f"{self._server.listening_address}/v1"
         self.visits = 0  # runs so far, by which a run sees whether it was the only one
 
@@ -75,7 +77,7 @@ def served(plan: LlamaServerOptions) -> Iterator[LlamaServer]:
 def _find(plan: LlamaServerOptions) -> LlamaServer | None:
     for server in _running:
         other = server.plan
-        same = (other.file, other.threads) == (plan.file, plan.threads) and plan.port in (0, other.port)
+        same = (other.file, other.threads) == (plan.file, plan.threads)
         if same and other.slots >= plan.slots and other.slot >= plan.slot:
             return server
     return None
@@ -84,7 +86,7 @@ def _find(plan: LlamaServerOptions) -> LlamaServer | None:
 def _start(plan: LlamaServerOptions) -> LlamaServer:
     free = available()
     idle = [server for server in _running if not server.users]
-    _stop([server for server in idle if server.plan.file == plan.file or server.plan.port == plan.port > 0])
+    _stop([server for server in idle if server.plan.file == plan.file])
     if free is not None and free < plan.bytes:
         _stop([server for server in _running if not server.users])
         free = available()
@@ -113,19 +115,6 @@ def stop_all() -> None:
         _stop(list(_running))
 
 
-def _server(plan: LlamaServerOptions, key: str) -> Any:
-    """Start llama.cpp's server, which fails without a reason; `_reason` finds it."""
-    xllamacpp = _library()
-    if plan.port and _taken(plan.port):
-        raise UsageError(f"port {plan.port} is taken by another program; give another port, or 0 for any free one")
-    params = parameters(xllamacpp.CommonParams(), plan)
-    params.api_keys = [key]
-    try:
-        return xllamacpp.Server(params)
-    except RuntimeError:
-        raise EngineUnavailable(f"llama.cpp cannot serve {plan.file}: {_reason(plan)}") from None
-
-
 def _library() -> Any:
     """Import xllamacpp with short spins: llama.cpp's threads wait for each other at every layer.
 
@@ -144,12 +133,13 @@ def _library() -> Any:
     return xllamacpp
 
 
-def parameters(params: Any, plan: LlamaServerOptions) -> Any:
+def parameters(params: Any, plan: LlamaServerOptions, key: str) -> Any:
     """llama.cpp's settings for a plan."""
+    params.api_keys = [key]
     params.model.path, params.model_alias = str(plan.file), {plan.file.stem}  # the name in replies, without its folder
     params.n_parallel, params.n_ctx = plan.slots, plan.slots * plan.slot  # the slots share it evenly
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = plan.threads
-    params.hostnames, params.port = ["127.0.0.1"], plan.port
+    params.hostnames, params.port = ["127.0.0.1"], 0  # any free port
     params.endpoint_metrics = params.endpoint_slots = True
     params.cors_origins, params.ui = "", False
     params.verbosity = 0  # else its log overwrites the terminal
@@ -158,17 +148,6 @@ def parameters(params: Any, plan: LlamaServerOptions) -> Any:
     params.warmup = False
     params.sse_ping_interval = 1  # seconds between looks whether to stop; 30 would delay an exit
     return params
-
-
-def _taken(port: int) -> bool:
-    with socket.socket() as probe:
-        if os.name == "posix":  # connections in TIME_WAIT do not occupy the port
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False
 
 
 _START_AGAIN: Final = """
@@ -205,34 +184,19 @@ CGROUP: Final = Path("/sys/fs/cgroup")
 
 def available(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
     """Bytes available without swapping; the installed memory if only that is known, else None."""
-    known = [size for size in (_linux(meminfo), _container(cgroup)) if size is not None]
-    return min(known) if known else _installed()
-
-
-def _linux(file: Path) -> int | None:
-    try:
-        match = re.search(r"^MemAvailable:\s+(\d+) kB", file.read_text("ascii"), re.MULTILINE)
-    except OSError:
-        return None
-    return int(match[1]) * 1024 if match else None
-
-
-def _container(folder: Path) -> int | None:
-    """What a container's limit leaves. Cached pages of files can be dropped, so they count as available."""
-    try:
-        limit = (folder / "memory.max").read_text().strip()
-        used = int((folder / "memory.current").read_text())
-        files = re.search(r"^inactive_file (\d+)", (folder / "memory.stat").read_text(), re.MULTILINE)
-    except (OSError, ValueError):
-        return None
-    return None if limit == "max" else max(0, int(limit) - used + int(files[1] if files else 0))
-
-
-def _installed() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
+    known = []
+    with contextlib.suppress(OSError):
+        match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo.read_text("ascii"), re.MULTILINE)
+        known += [int(match[1]) * 1024] if match else []
+    # What a container's limit leaves. Cached pages of files can be dropped, so they count as available.
+    with contextlib.suppress(OSError, ValueError):  # no limit is the word max
+        limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
+        files = re.search(r"^inactive_file (\d+)", (cgroup / "memory.stat").read_text(), re.MULTILINE)
+        known.append(max(0, limit - used + int(files[1] if files else 0)))
+    if not known:
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(known, default=None)
 
 
 def shown(size: float) -> str:

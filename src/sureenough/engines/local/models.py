@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
@@ -22,12 +21,10 @@ _MOST_KEYS: Final = 65_536
 _PART: Final = re.compile(r"^(.*)-(\d{5})-of-(\d{5})\.gguf$")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """A model's sizes, as far as they decide how much memory it takes."""
 
     bytes: int  # of all files of the model
-    architecture: str
     context: int  # tokens that it was trained for
     cache_bytes: int  # of 16-bit keys and values, per token of context
     vocabulary: int
@@ -84,7 +81,7 @@ def _header(fields: dict[str, Any], size: int) -> Header:
     groups = sum(shared) if isinstance(shared, list) else layers * shared
     width = number("embedding_length") // max(1, heads)
     sides = number("attention.key_length", width) + number("attention.value_length", width)
-    return Header(size, name, number("context_length"), 2 * groups * sides, fields.get("tokenizer.ggml.tokens", 0))
+    return Header(size, number("context_length"), 2 * groups * sides, fields.get("tokenizer.ggml.tokens", 0))
 
 
 class _Reader:
