@@ -13,7 +13,7 @@ from scipy.stats import beta as beta_distribution
 
 from sureenough.core.events import Ended, Fate, Stop
 from sureenough.core.options import RunOptions
-from sureenough.core.poll import Poll
+from sureenough.core.poll import Lead, Poll
 from sureenough.core.session import Session
 from sureenough.core.stop_rules import (
     ExpectedGain,
@@ -131,8 +131,9 @@ def test_the_fewest_that_settle(most: int) -> None:
     @dataclass(frozen=True)
     class Settles(StopRule):
         tau: float
+        quantity = "leader_share"
 
-        def measure_after(self, poll: Poll, more: int) -> float:
+        def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
             return more
 
     needs = {tau: Settles(tau).need(poll(""), most) for tau in (0, 3, inf)}

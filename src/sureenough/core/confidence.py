@@ -159,10 +159,14 @@ def scan(peak: Floats, conf: Floats, window: int) -> Windows:
 def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> list[Windows]:
     """Every window of many paths, in a few array operations over all of them."""
     lengths = [len(conf) for conf in confs]
-    # A block longer than every path would only be padding.
-    layout = _Layout(lengths, min(window, max(lengths, default=0)) or 1, window)
-    if not layout.ends.size:
-        return list(layout.split(confs, *[np.empty(0)] * 6))
+    if 0 in lengths:
+        nothing = np.empty(0)
+        empty = Windows(0, window, nothing, nothing, nothing, nothing, 0.0, 0.0, 0.0, 0.0, nothing)
+        scanned = iter(scan_all([peak for peak in peaks if len(peak)], [conf for conf in confs if len(conf)], window))
+        return [next(scanned) if length else empty for length in lengths]
+    if not lengths:
+        return []
+    layout = _Layout(lengths, min(window, max(lengths)))  # a block longer than every path would only be padding
     conf, peak = layout.pad(confs), layout.pad(peaks)
     conf_shift, peak_shift = layout.before_blocks(conf), layout.before_blocks(peak)
     velocity = np.diff(conf, prepend=conf[0])
@@ -186,28 +190,24 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     block = layout.ends // layout.size  # a window is shifted by the value before the block in which it ends
     mean_peak = (p + n * peak_shift[block]) / n
     mean_conf = (d + n * conf_shift[block]) / n
-    return list(layout.split(confs, peak, conf, mean_peak, mean_conf, isotropy, penalty))
+    return list(layout.split(window, confs, peak, conf, mean_peak, mean_conf, isotropy, penalty))
 
 
 class _Layout:
     """Paths laid out in blocks of `size` tokens, each path from the start of a block, and where their windows end."""
 
-    def __init__(self, lengths: list[int], size: int, window: int) -> None:
-        self.lengths, self.size, self.window = lengths, size, window
-        first_blocks = np.cumsum([0, *(-(-n // size) for n in lengths)])
-        self.blocks = int(first_blocks[-1])
-        starts = [int(block) * size for block in first_blocks[:-1]]
-        self.spans = [slice(start, start + n) for start, n in zip(starts, lengths, strict=True)]
-        nonempty = [(start, n) for start, n in zip(starts, lengths, strict=True) if n]
-        self.starts: NDArray[np.intp] = np.array([start for start, _ in nonempty], dtype=np.intp)
+    def __init__(self, lengths: Sequence[int], size: int) -> None:
+        tokens = np.array(lengths)
+        blocks, sizes = -(-tokens // size), np.minimum(tokens, size)
         # Windows end at every token from the L-th on; a shorter path has one, which ends with the path.
-        ends = [np.arange(start + min(n, size) - 1, start + n) for start, n in nonempty]
-        self.ends: NDArray[np.intp] = np.concatenate(ends) if ends else np.empty(0, np.intp)
-        sizes = [np.full(len(end), float(min(n, size))) for end, (_, n) in zip(ends, nonempty, strict=True)]
-        self.window_sizes: Floats = np.concatenate(sizes) if sizes else np.empty(0)
-        begins = self.ends + 1 - self.window_sizes.astype(np.intp)
-        self.before: NDArray[np.intp] = np.maximum(begins - 1, np.repeat(self.starts, [len(end) for end in ends]))
-        self.window_counts = [max(0, n - size + 1) or min(n, 1) for n in lengths]
+        self.counts = tokens - sizes + 1
+        self.size, self.blocks = size, int(blocks.sum())
+        self.starts = size * (np.cumsum(blocks) - blocks)
+        self.spans = [slice(start, start + length) for start, length in zip(self.starts, lengths, strict=True)]
+        first_ends = self.starts + sizes - 1 - (np.cumsum(self.counts) - self.counts)
+        self.ends = np.repeat(first_ends, self.counts) + np.arange(self.counts.sum())
+        self.window_sizes: Floats = np.repeat(sizes, self.counts).astype(np.float64)
+        self.before = np.maximum(self.ends - np.repeat(sizes, self.counts), np.repeat(self.starts, self.counts))
 
     def pad(self, signals: Sequence[Floats]) -> Floats:
         """All signals in one array, zeros up to the end of each path's last block."""
@@ -232,25 +232,23 @@ class _Layout:
         return at_ends
 
     def split(
-        self, signals: Sequence[Floats], peaks: Floats, confs: Floats, peak: Floats, conf: Floats, isotropy: Floats,
-        penalty: Floats,
+        self, window: int, signals: Sequence[Floats], peaks: Floats, confs: Floats, peak: Floats, conf: Floats,
+        isotropy: Floats, penalty: Floats,
     ) -> Iterator[Windows]:  # fmt: skip
         """The windows of each path, from its conf, the signals of all tokens and the values of all windows."""
         start = 0
-        for signal, tokens, count, path in zip(signals, self.lengths, self.window_counts, self.spans, strict=True):
-            span = slice(start, start + count)
-            start += count
+        for signal, count, path in zip(signals, self.counts, self.spans, strict=True):
+            span = slice(start, start := start + int(count))
             of_path = conf[span]
-            lowest, tail = (float(of_path.min()), float(of_path[-1])) if count else (0.0, 0.0)
             yield Windows(
-                tokens, self.window, peak[span], of_path, isotropy[span], penalty[span], lowest, tail,
-                _mean_in_order(peaks[path]), _mean_in_order(confs[path]), signal,
+                len(signal), window, peak[span], of_path, isotropy[span], penalty[span], float(of_path.min()),
+                float(of_path[-1]), _mean_in_order(peaks[path]), _mean_in_order(confs[path]), signal,
             )  # fmt: skip
 
 
 def _mean_in_order(values: Floats) -> float:
     """The mean, summed from first to last as a growing path is; `np.sum` would sum in pairs."""
-    return float(np.cumsum(values)[-1]) / len(values) if len(values) else 0.0
+    return float(np.cumsum(values)[-1]) / len(values)
 
 
 # One path while it grows: O(1) per token, the same numbers as `array.scan` to the last bit.

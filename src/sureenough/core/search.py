@@ -145,6 +145,13 @@ It may also yield a computation, and receives its result.
 """
 
 
+def sampled(sample: Sample, *adopted: Growth) -> Generator[Round, Any, Continuation]:
+    """A round of one sample."""
+    reply: Continuation
+    (reply,) = yield Round((sample,), *adopted)
+    return reply
+
+
 class Draws:
     """The random choices of one search, from numbers between 0 and 1."""
 
@@ -312,9 +319,8 @@ class Predictive(SearchOptions):
             adopted = line.growth
             text += adopted.text
             memory = [Rollout(lines[1:], value) for lines, value in memory if lines[0].continues(line)]
-        (rest,) = yield Round((Sample(text, REST._replace(temperature=self.heat)),), adopted)
-        last: Growth = rest.growth()
-        return last
+        rest = yield from sampled(Sample(text, REST._replace(temperature=self.heat)), adopted)
+        return rest.growth()
 
     def _choose(self, rollouts: list[Rollout], draws: Draws) -> Line:
         """The first line of the best rollout, or one that is drawn; rollouts with the same line add up."""
@@ -511,7 +517,7 @@ class Mur(SearchOptions):
             growth, ends = line.growth()._replace(truncated=False), line.complete and line.stop_text == ""
             size += growth.size if growth.tokens else 0  # as the path counts it
             if line.complete and line.stop_text is None:
-                (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat), size),))
+                after = yield from sampled(Sample(text + line.text, SampleLimits(1, self.heat), size))
                 ends = after.complete and not after.text
             if ends:
                 return growth
@@ -522,17 +528,15 @@ class Mur(SearchOptions):
                 steps += 1
             if steps == self.max_steps:
                 break
-        (rest,) = yield Round((Sample(text, SampleLimits(LONGEST_REST, self.heat)),), adopted)
-        last: Growth = rest.growth()
-        return last
+        rest = yield from sampled(Sample(text, SampleLimits(LONGEST_REST, self.heat)), adopted)
+        return rest.growth()
 
     def _line(
         self, text: str, adopted: Growth, average: float, steps: int
     ) -> Generator[Round | Computation, Any, Continuation]:
         """The next line; if it is too unlikely, the likeliest of some others."""
         sample = Sample(text, SampleLimits(self.line_tokens, self.heat, "\n"))
-        (line,) = yield Round((sample,), adopted)
-        first: Continuation = line
+        first = yield from sampled(sample, adopted)
         if not steps or not first.text.strip() or exp(first.score) >= exp(average) * self.scale:
             return first
         others: list[Continuation] = yield Round((sample,) * self.candidates)

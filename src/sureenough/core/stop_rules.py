@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sureenough.core.options import COUNT, MODERATE, PROBABILITY, SHARE, check_options, option
@@ -88,17 +88,21 @@ class StopRule:
 
     def settles(self, measured: float | None) -> bool:
         """Whether it stops at this value: by default, at the threshold or beyond it."""
-        threshold = self.threshold
-        if measured is None or threshold is None:
+        if measured is None or (threshold := self.threshold) is None:
             return False
         return measured >= threshold if self.stops_above else measured <= threshold
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that is compared with the threshold; None before the first vote."""
-        return self.measure_after(poll, 0)
+        lead = self.lead(poll)
+        return None if lead is None else self.measure_after(poll, lead, 0)
 
-    def measure_after(self, poll: Poll, more: int) -> float | None:
-        """The same after so many further votes of the mean weight so far, all for the leader."""
+    def lead(self, poll: Poll) -> Lead | None:
+        """The votes as it counts them; None before the first, and for a rule that measures nothing."""
+        return None if self.quantity is None else poll.lead_by_weight()
+
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float | None:
+        """The quantity after so many further votes of the mean weight so far, all for the leader."""
         return None
 
     def posterior(self, poll: Poll) -> float | None:
@@ -110,10 +114,11 @@ class StopRule:
 
         More votes never unsettle.
         """
-        return min(most, 1 + bisect_left(range(1, most + 1), True, key=partial(self._settles_after, poll)))
-
-    def _settles_after(self, poll: Poll, more: int) -> bool:
-        return self.settles(self.measure_after(poll, more))
+        if self.quantity is None:
+            return most
+        lead = self.lead(poll) or NO_LEAD
+        further = range(1, most + 1)
+        return min(most, 1 + bisect_left(further, True, key=lambda n: self.settles(self.measure_after(poll, lead, n))))
 
     def why(self, poll: Poll) -> str:
         """The state of the rule in a sentence."""
@@ -169,12 +174,12 @@ class Posterior(StopRule):
     def settles(self, measured: float | None) -> bool:
         return measured is not None and measured > self.tau
 
-    def measure_after(self, poll: Poll, more: int) -> float | None:
+    def lead(self, poll: Poll) -> Lead | None:
+        return poll.lead_by_weight() if self.weighted else poll.lead_by_count()
+
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
         """1 - I_gamma(1 + weight of the leader, 1 + weight of all the others)."""
-        lead = poll.lead_by_weight() if self.weighted else poll.lead_by_count()
-        if lead is None:
-            return None
-        first = lead.first + more * lead.total / poll.voting
+        first = lead.first + more * lead.total / max(1, poll.voting)
         return exceeds_share(1.0 + first, 1.0 + (lead.total - lead.first), self.gamma)
 
     def posterior(self, poll: Poll) -> float | None:
@@ -201,10 +206,12 @@ class TwoLargest(StopRule):
     counts_paths = False
     quantity = "posterior"
 
-    def measure_after(self, poll: Poll, more: int) -> float | None:
+    def lead(self, poll: Poll) -> Lead | None:
+        return poll.lead_by_count()
+
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
-        lead = poll.lead_by_count() or (NO_LEAD if more else None)
-        return None if lead is None else exceeds_share(lead.first + more + 1.0, lead.second + 1.0, 0.5)
+        return exceeds_share(lead.first + more + 1.0, lead.second + 1.0, 0.5)
 
     def posterior(self, poll: Poll) -> float | None:
         return self.measure(poll)
@@ -225,9 +232,9 @@ class Share(StopRule):
     counts_paths = False
     quantity = "leader_share"
 
-    def measure_after(self, poll: Poll, more: int) -> float | None:
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float | None:
         """Weight of the leader over all weight."""
-        first, _, total = poll.lead_by_weight() or NO_LEAD
+        first, _, total = lead
         added = more * (total / max(1, poll.voting) or 1.0)
         return (first + added) / (total + added) if total + added > 0.0 else None
 
@@ -304,16 +311,10 @@ class ExpectedGain(StopRule):
 
     def __call__(self, poll: Poll) -> bool:
         """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
-        return poll.counted < poll.budget and self._settles_after(poll, 0)
+        return self.least <= poll.counted < poll.budget and self.settles(self.measure(poll))
 
-    def _settles_after(self, poll: Poll, more: int) -> bool:
-        return poll.counted + more >= self.least and self.settles(self.measure_after(poll, more))
-
-    def measure_after(self, poll: Poll, more: int) -> float | None:
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
         """The expected gain of the rest of the budget, in vote share."""
-        lead = poll.lead_by_weight()
-        if lead is None:
-            return None
         votes = poll.voting
         each = lead.total / votes
         answering = (votes + more + 1) / (poll.counted + more + 1)
@@ -321,8 +322,9 @@ class ExpectedGain(StopRule):
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
-        """Without a vote, enough for the first test."""
-        return StopRule.need(self, poll, most) if poll.voting else min(most, max(1, self.least - poll.counted))
+        """At least enough for the first test."""
+        need = StopRule.need(self, poll, most) if poll.voting else 1
+        return min(most, max(need, self.least - poll.counted))
 
     def explain(self, poll: Poll, measured: float) -> str:
         remaining = poll.budget - poll.counted
@@ -355,11 +357,8 @@ class OneSampleGate(StopRule):
     def _passes(self, poll: Poll) -> bool:
         return poll.counted == 1 and len(poll.ballots) == 1 and poll.ballots[0].mean_peak >= self.gate
 
-    def measure_after(self, poll: Poll, more: int) -> float | None:
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two heaviest answers, in effective votes."""
-        lead = poll.lead_by_weight()
-        if lead is None:
-            return None
         return exceeds_share(lead.first + more * (lead.total / poll.voting) + 1.0, lead.second + 1.0, 0.5)
 
     def need(self, poll: Poll, most: int) -> int:

@@ -47,8 +47,8 @@ class PlainWeigh:
     """Any callable as weights: it is assumed to read confidence, and to weigh all ballots anew at each call."""
 
     rule: Callable[[Sequence[Ballot], Sequence[float]], Sequence[float]]
-    settled: bool = False
-    reads: bool = True
+    settled = False
+    reads = True
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         return self.rule(ballots, warmup)
@@ -58,8 +58,8 @@ class PlainWeigh:
 class ByCount:
     """Every ballot weighs 1."""
 
-    settled: bool = True
-    reads: bool = False
+    settled = True
+    reads = False
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         return [1.0] * len(ballots)
@@ -69,8 +69,8 @@ class ByCount:
 class ByLowest:
     """A ballot weighs its path's C_path, its lowest group confidence."""
 
-    settled: bool = True
-    reads: bool = True
+    settled = True
+    reads = True
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         return [ballot.lowest for ballot in ballots]
@@ -82,8 +82,8 @@ class ByConfidence(HasOptions):
 
     weight: str = option("raw", "raw: C_path as it is; mean, unit: over the warm-up's mean or maximum",
                          one_of("raw", "mean", "unit"))  # fmt: skip
-    settled: bool = True
-    reads: bool = True
+    settled = True
+    reads = True
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """C_path over its scale; 1 if the scale is 0."""
@@ -272,8 +272,8 @@ class BySoftmax(HasOptions):
     signal: str = option("mean_peak", "confidence of a path: mean_peak, mean_conf, tail or lowest (C_path)",
                          one_of("mean_peak", "mean_conf", "tail", "lowest"))  # fmt: skip
     temperature: float = option(0.02, "of the softmax; the lower, the more confidence counts", TEMPERATURE)
-    settled: bool = False
-    reads: bool = True
+    settled = False
+    reads = True
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """exp(confidence / temperature), scaled to the effective number of votes; all 1 if a value is not finite."""

@@ -57,9 +57,7 @@ class RecordedPath:
         summary = self._summaries.get(window)
         if summary is None:
             windows = self.windows(window)
-            means = windows.mean_peak, windows.mean_conf
-            summary = Summary(self.tokens, windows.lowest, windows.tail, None, windows, *means)
-            self._summaries[window] = summary
+            summary = self._summaries[window] = Summary.of(windows, windows)
         return summary
 
     def summarised(self, window: int) -> SummarisedPath:
