@@ -15,11 +15,11 @@ CHUNKED_HEAD = STREAM_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class RawServer:
-    """Counts requests, connections that are open, and bytes that were sent."""
+    """Counts requests, and connections that are open."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        self.requests = self.connections = self.opened = self.sent = 0
+        self.requests = self.connections = self.opened = 0
         self.overfed = False  # a client read an endless reply up to our own limit
         self.heads: deque[bytes] = deque(maxlen=100)
         self.url = ""
@@ -48,7 +48,6 @@ class RawServer:
             writer.write(piece)
             await writer.drain()
             sent += len(piece)
-            self.sent += len(piece)
         self.overfed = True
         raise ConnectionError(f"the client took {sent:,} bytes")
 

@@ -1,4 +1,4 @@
-"""A line between a client and a server that can be cut: faults for servers that have none of their own."""
+"""What stands between a client and a server: a relay that cuts connections, and an HTTP proxy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 
 @asynccontextmanager
@@ -58,3 +59,45 @@ async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mos
                     return
     except ConnectionError:
         return
+
+
+class Proxy:
+    """Keeps the heads of requests. Plain ones are passed on, TLS goes through a tunnel."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.url = ""
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection to one server."""
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.asked.append(head)
+            verb, target, _ = head.split(" ", 2)
+            tunnel = verb == "CONNECT"
+            place = urlsplit(f"//{target}" if tunnel else target)
+            there, back = await asyncio.open_connection(place.hostname, place.port)
+            if tunnel:
+                writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+            else:
+                back.write(head.replace(target, place.path, 1).encode())
+            try:
+                await either(passed(reader, back, None), passed(there, writer, None))
+            finally:
+                back.transport.abort()
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def proxying() -> AsyncIterator[Proxy]:
+    """A proxy on a free port of this machine."""
+    proxy = Proxy()
+    listening = await asyncio.start_server(proxy.talk, "127.0.0.1", 0)
+    try:
+        proxy.url = f"http://me:hush@127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        yield proxy
+    finally:
+        listening.close()

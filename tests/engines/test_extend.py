@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,10 @@ LINE = ExtendOptions(max_tokens=60, stop=("\n",))
 
 
 def extended(
-    manner: Manner, beginning: str = "so ", limits: ExtendOptions = GREEDY, **options: Any
+    manner: Manner | Callable[[int, int], Manner],
+    beginning: str = "so ",
+    limits: ExtendOptions = GREEDY,
+    **options: Any,
 ) -> tuple[Server, str]:
     """What a server with these manners received, and how it continued."""
 
@@ -38,17 +42,23 @@ def extended(
     return asyncio.run(asyncio.wait_for(use(), timeout=30))
 
 
-def test_a_chat_server_receives_the_beginning_as_the_start_of_the_last_message() -> None:
-    body = extended(Manner())[0].requests[0]
-    assert body["messages"] == [{"role": "user", "content": "?"}, {"role": "assistant", "content": "so "}]
-    assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
-    assert (body["max_tokens"], body["stop"], body["temperature"]) == (3, ["}"], 0.0)
+CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
+ASKED = {"role": "user", "content": "?"}
 
 
-def test_a_completion_server_receives_it_after_the_prompt() -> None:
-    body = extended(Manner(), chat=False)[0].requests[0]
-    assert body["prompt"] == "?so "
-    assert "continue_final_message" not in body
+@pytest.mark.parametrize(
+    ("beginning", "chat", "sent"),
+    [
+        ("so ", True, {"messages": [ASKED, {"role": "assistant", "content": "so "}], **CONTINUES}),
+        ("", True, {"messages": [ASKED]}),
+        ("so ", False, {"prompt": "?so "}),
+    ],
+)
+def test_where_a_beginning_is_sent(beginning: str, chat: bool, sent: dict[str, Any]) -> None:
+    body = extended(Manner(), beginning, chat=chat)[0].requests[0]
+    limits = {"max_tokens": 3, "stop": ["}"], "temperature": 0.0}
+    expected = dict.fromkeys(("messages", "prompt", *CONTINUES)) | limits | sent
+    assert {name: body.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(("confidence", "candidates"), [(True, 20), (False, 1)])
@@ -81,13 +91,6 @@ def test_lines_have_candidates_until_a_server_says_what_ended_them() -> None:
 
 def test_odd_log_probabilities_do_not_break_a_continuation() -> None:
     assert extended(Manner(odd_values=True), limits=LINE)[1] == extended(Manner(), limits=LINE)[1] != ""
-
-
-def test_an_empty_beginning_is_a_plain_request_with_its_own_limits() -> None:
-    body = extended(Manner(), "")[0].requests[0]
-    assert body["messages"] == [{"role": "user", "content": "?"}]
-    assert "continue_final_message" not in body
-    assert body["max_tokens"] == 3
 
 
 def test_a_server_without_the_ability_is_named_as_such() -> None:
@@ -137,17 +140,15 @@ def test_a_question_longer_than_the_context_is_refused_with_what_to_do(refusal: 
 
 
 def test_other_refusals_are_not_sent_again() -> None:
-    requests = []
+    requests: list[int] = []
 
-    async def use() -> None:
-        async with serving(Manner(status=400, body="continue_final_message is not known")) as server:
-            requests.append(server.requests)
-            async for _ in OpenAI(server.url, "tiny").extend(Prompt.user("?"), "so ", LONG, seed=5):
-                pass
+    def manner(seed: int, number: int) -> Manner:
+        requests.append(number)
+        return Manner(status=400, body="continue_final_message is not known")
 
     with pytest.raises(CannotExtend, match="does not continue a beginning"):
-        asyncio.run(asyncio.wait_for(use(), timeout=30))
-    assert len(requests[0]) == 1
+        extended(manner, "so ", LONG)
+    assert requests == [0]
 
 
 @pytest.mark.parametrize(
@@ -168,14 +169,6 @@ def test_a_wrong_key_model_or_address_is_not_blamed_on_the_continuation(status: 
     with pytest.raises(EngineRejected, match=f"answered {status}") as caught:
         extended(Manner(status=status), "so ", LONG)
     assert not isinstance(caught.value, CannotExtend)
-
-
-def test_engines_that_only_start_paths_say_so() -> None:
-    class Mine(Engine):
-        pass
-
-    with pytest.raises(CannotExtend, match="Mine cannot be extended"):
-        Mine().extend(Prompt.user("?"), "so ", GREEDY, seed=1)
 
 
 @pytest.mark.parametrize(("options", "message"), [({"max_tokens": 0}, "at least 1"), ({"stop": ("",)}, "empty text")])

@@ -220,10 +220,6 @@ def test_without_signals_no_candidates_are_asked_for() -> None:
     assert (guess.unread, guess.end.estimated) == (3, True)
 
 
-def test_the_same_seed_gives_the_same_path() -> None:
-    assert asked(PLAIN, seed=3).signals == asked(PLAIN, seed=3).signals != asked(PLAIN, seed=4).signals
-
-
 def test_a_model_whose_name_is_not_text() -> None:
     with pytest.raises(UsageError, match="not UTF-8 text"):
         request(Prompt.user("?"), 1, model="tiny\udcff", chat=True, k=20, sampling={})
@@ -335,21 +331,6 @@ def test_a_server_that_does_not_exist() -> None:
     engine = OpenAI("http://127.0.0.1:9/v1", "tiny", retries=0)
     with pytest.raises(EngineUnavailable, match=r"no response from http://127.0.0.1:9/v1.*is the server running"):
         asyncio.run(anext(engine.stream(Prompt.user("?"), seed=1)))
-
-
-def test_closing_the_stream_closes_the_request() -> None:
-    async def close_early() -> None:
-        async with serving(Manner(tokens=100_000)) as server:
-            engine = OpenAI(server.url, "tiny")
-            async with engine.open(parallel=2) as connected:
-                for _ in range(4):
-                    async with aclosing(connected.stream(Prompt.user("?"), seed=1)) as chunks:
-                        async for _chunk in chunks:
-                            break
-                await idle(server)
-                assert server.closed_early == 4
-
-    asyncio.run(within(close_early()))
 
 
 def test_a_kept_alive_connection_that_the_server_closed() -> None:
@@ -672,20 +653,6 @@ def test_14_5_nothing_that_a_server_sends_grows_without_bound(head: bytes, piece
         run(answer, one_path)
 
 
-def test_14_5_a_response_that_is_read_whole_has_a_limit() -> None:
-    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        await server.flood(writer, b"x" * 65_536, most=64 << 20)
-
-    async def use(server: RawServer) -> None:
-        async with OpenAI(server.url, "tiny").open(parallel=1) as connection:
-            url = connection.endpoint("models")
-            with pytest.raises(TransportError, match="more than 1,000 bytes, which is the limit"):
-                await connection.transport.fetch("GET", url, seconds=10, limit=1000)
-
-    run(answer, use)
-
-
 @pytest.mark.parametrize(
     ("url", "error"),
     [
@@ -704,16 +671,23 @@ def test_addresses_that_cannot_be_connected_to(url: str, error: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"HTTP/1.1 200 OK\r\nConte", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"]
+    ("sent", "says"),
+    [
+        (b"", r"no response within 0\.05 s"),
+        (b"HTTP/1.1 200 OK\r\nConte", r"no response within 0\.05 s"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", r"no response within 0\.05 s"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 2000, "more than 1,000 bytes, which is the limit"),
+    ],
+    ids=["nothing", "half a header", "half a body", "long"],
 )
-def test_a_server_that_falls_silent(sent: bytes) -> None:
+def test_a_response_that_is_read_whole_has_limits(sent: bytes, says: str) -> None:
     async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
         writer.write(sent)
 
     async def use(server: RawServer) -> None:
         async with OpenAI(server.url, "tiny").open(parallel=1) as connection:
-            with pytest.raises(TransportError, match=r"no response within 0\.05 s"):
-                await connection.transport.fetch("GET", connection.endpoint("models"), seconds=0.05)
+            with pytest.raises(TransportError, match=says):
+                await connection.transport.fetch("GET", connection.endpoint("models"), seconds=0.05, limit=1000)
 
     run(answer, use)
 
@@ -731,23 +705,6 @@ def test_14_4_credentials_that_a_server_quotes_are_hidden() -> None:
     assert text == "Basic ***, ***, ***, ***, ***, Bearer ***, ? end"
     body = b"x" * 290 + b" sk-secret"
     assert "sk-" not in str(errors.refused(400, body, {"x-request-id": "sk-secret"}, 20)), "cut after it is cleaned"
-
-
-def test_14_4_a_basic_header_that_is_echoed_is_hidden() -> None:
-    basic = base64.b64encode(b"me:hush").decode()
-
-    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        content = f"you sent Authorization: Basic {basic}".encode()
-        writer.write(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content))
-
-    async def use(server: RawServer) -> str:
-        with pytest.raises(EngineRejected) as raised:
-            await path_text(OpenAI(server.url.replace("http://", "http://me:hush@"), "tiny"))
-        return str(raised.value)
-
-    message = run(answer, use)
-    assert "Basic ***" in message
-    assert basic not in message
 
 
 @pytest.mark.parametrize("space", [0, LONGEST_TEXT - 40, LONGEST_TEXT - 8])
@@ -900,8 +857,11 @@ def test_a_continuation_that_is_refused_names_its_server() -> None:
 class WithoutSampled(Engine):
     """Sends no log-probabilities of sampled tokens."""
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def server_address(self) -> str:
+        return self.address
 
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int

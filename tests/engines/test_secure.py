@@ -16,7 +16,7 @@ from sureenough.engines.base import as_part
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineRejected, EngineUnavailable
 from tests.engines.misbehaving import Manner, Server, idle, serving
-from tests.engines.proxy import Proxy, proxying
+from tests.engines.relay import Proxy, proxying
 
 PROMPT = Prompt.user("?")
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -23,7 +23,7 @@ from sureenough.engines.watch.protocol import SOCKET_ENV, WINDOW_ENV, WatchReque
 from sureenough.errors import EngineError, EngineRejected
 from sureenough.vllm import engine as in_process
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
-from tests.engines.test_reply import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
+from tests.vllm.test_sampled_tokens import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
 PROMPT = Prompt.user("?")

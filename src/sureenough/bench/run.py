@@ -53,14 +53,7 @@ class Model:
 
     def terms(self) -> Terms:
         """What decides its tokens; the address does not."""
-        terms = {name: getattr(self.client, name) for name in ("model", "k", "chat") if hasattr(self.client, name)}
-        return {**terms, **self.client.sampling()}
-
-    @property
-    def client(self) -> Any:
-        """The engine that sends requests: a model on this machine is a client of its own server."""
-        wire = getattr(self.engine, "wire", None)
-        return self.engine if wire is None else wire()
+        return self.engine.terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +268,8 @@ def _record_cell(work: PreparedPlan, cell: Cell, pool: Path, meter: ProgressMete
         if missing:
             raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {result.lost}")
         info = PoolInfo(
-            cell.data.name, cell.model.name, type(engine).__name__.lower(), getattr(engine, "k", 20),
-            sampling=cell.model.client.sampling(), prompt=cell.template, window=engine.window, kind=kind,
+            cell.data.name, cell.model.name, type(engine).__name__.lower(), engine.k,
+            sampling=engine.sampling(), prompt=cell.template, window=engine.window, kind=kind,
         )  # fmt: skip
         write_journal_pool(pool, questions, journal, info, keep_text=keep_text)
     journal_of(pool).unlink()

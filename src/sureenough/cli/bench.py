@@ -208,7 +208,7 @@ def _models(plan: BenchPlan, cluster: Any = None) -> list[Model]:
 
 def _model(choice: EngineChoice, cluster: Any) -> Model:
     engine = _engine(choice)
-    name = choice.name or choice.model or choice.engine or getattr(engine, "name", "built-in")
+    name = choice.name or choice.model or choice.engine or engine.model_name()
     elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))
     executor = None if cluster is None else on_cluster(cluster, partial(_engine, elsewhere, quiet=True))
     return Model(str(name), engine, executor)

@@ -104,13 +104,10 @@ def command(
         executor = on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
     journal_file = journal_of(output)
     first = sampled.engines[0] if isinstance(sampled, LoadBalancer) else sampled
-    k, chat = (first.k, first.chat) if isinstance(first, OpenAI | Local) else (20, True)
     made_by = {OpenAI: "openai", Local: "local"}.get(type(first), "plug-in")
-    model, sampling = sampled.model_name(), sampled.sampling()
-    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, "model": model, "k": k,
-             "chat": chat, **sampling}  # fmt: skip
-    info = PoolInfo(dataset.stem, model, made_by, k, sampling=sampling, prompt=prompt, window=sampled.window, kind=kind,
-                    more=recorded_with(terms, questions))  # fmt: skip
+    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampled.terms()}
+    info = PoolInfo(dataset.stem, sampled.model_name(), made_by, sampled.k, sampling=sampled.sampling(), prompt=prompt,
+                    window=sampled.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
     if earlier is not None and not holds_lines(journal_file):
         if not _missing(questions, run.paths, earlier.paths):

@@ -175,6 +175,8 @@ class Engine:
     window: int | None = None  # tokens per window that suit the model
     longest_window: int = DEFAULT_WINDOW  # tokens per window that it can watch
     max_path_tokens: int | None = None  # the most tokens of a path, and of each continuation that a search samples
+    k: int = 20  # candidates per token, over which its confidence is a mean
+    chat: bool = True  # False: it completes plain text
     template: str | None = None  # wording of questions that suits the model, with a place for {question}
     servers: int = 1  # on which paths run; a path that one of several loses can be sampled again at once
 
@@ -212,6 +214,14 @@ class Engine:
     def sampling(self) -> dict[str, Any]:
         """The parameters with which tokens are sampled, as they are sent."""
         return {}
+
+    def terms(self) -> dict[str, Any]:
+        """What decides its paths beside the prompt and the seed; recordings with other terms are not continued."""
+        return {"model": self.model_name(), "k": self.k, "chat": self.chat, **self.sampling()}
+
+    def server_address(self) -> str | None:
+        """The address of its server without secrets, if it has one."""
+        return None
 
     async def generated_tokens(self) -> int | None:
         """Tokens generated since the engine was opened, by the server's own count, cancelled paths included."""

@@ -106,10 +106,11 @@ class LoadBalancer(Engine):
         if not engines:
             raise UsageError("engines is empty; give at least one engine")
         self.engines = list(map(as_engine, engines))
-        names = (str(getattr(one, "shown", "")) or f"{one.model_name()} {n}" for n, one in enumerate(self.engines, 1))
+        names = (one.server_address() or f"{one.model_name()} {n}" for n, one in enumerate(self.engines, 1))
         self.loads = loads or list(map(ServerLoad, names))
         self._impatient = [engine.impatient() for engine in self.engines] if len(engines) > 1 else self.engines
-        self.servers, self.window = len(engines), self.engines[0].window
+        first = self.engines[0]
+        self.servers, self.window, self.k, self.chat = len(engines), first.window, first.k, first.chat
         self.longest_window = min(engine.longest_window for engine in self.engines)
         self.stops_at_once = all(engine.stops_at_once for engine in self.engines)
         self.max_path_tokens = min(filter(None, (engine.max_path_tokens for engine in self.engines)), default=None)

@@ -127,7 +127,7 @@ class Upstream:
 
     def redact(self, text: str) -> str:
         """Text of the upstream without its key and its address; one address may be the beginning of another."""
-        for server in sorted(self._servers, key=lambda server: len(server.paths.shown), reverse=True):
+        for server in sorted(self._servers, key=lambda server: len(server.paths.server_address()), reverse=True):
             text = server.paths.errors.without_addresses(text)
         return text
 
@@ -162,7 +162,7 @@ class Upstream:
                 continue
             if response.status < 500 or is_last:
                 break
-        return one.shown, response
+        return one.server_address(), response
 
     async def problem(self) -> str | None:
         """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""
@@ -233,7 +233,7 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
                 await stack.enter_async_context(replace(engine, reuse=False).open(parallel=settings.limits.requests))
                 for engine in engines
             ]
-            loads = [ServerLoad(connection.shown) for connection in connections]
+            loads = [ServerLoad(connection.server_address()) for connection in connections]
             await stack.enter_async_context(checked(loads, connections))
             servers = list(map(UpstreamServer, connections, single, loads))
             yield Upstream(settings, settings.template or template_of(judge), settings.models, servers)
@@ -245,5 +245,5 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
             connection = (await stack.enter_async_context(model.open(parallel=LOCAL_PATHS))).connection
             one = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
             template = settings.template or template_of(judge, model.template)
-            server = UpstreamServer(one, one, ServerLoad(one.shown))
+            server = UpstreamServer(one, one, ServerLoad(one.server_address()))
             yield Upstream(settings, template, settings.models or (one.engine.model,), [server])

@@ -30,7 +30,7 @@ from sureenough.engines.openai.errors import (
     proxy_for,
     without_secrets,
 )
-from sureenough.engines.openai.reply import ReasoningFields, ReplyParser, Watch, few_candidates
+from sureenough.engines.openai.reply import LINE_CANDIDATES, ReasoningFields, ReplyParser, Watch
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
 from sureenough.errors import CannotExtend, EngineRejected, UsageError
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-    from sureenough.engines.openai.http import FetchedResponse, Transport
+    from sureenough.engines.openai.http import Transport
 
 
 GENERATED: Final = ("vllm:generation_tokens_total", "sglang:generation_tokens_total", "llamacpp:tokens_predicted_total")
@@ -133,9 +133,7 @@ class OpenAIConnection(Engine):
         other.longest_wait = SHORT_WAIT
         return other
 
-    @property
-    def shown(self) -> str:
-        """The address without secrets."""
+    def server_address(self) -> str:
         return self.errors.shown
 
     def model_name(self) -> str:
@@ -153,20 +151,16 @@ class OpenAIConnection(Engine):
 
     async def responds(self) -> bool:
         """Whether the server responds to a request for its models, which costs it nothing."""
-        response = await self._fetch("models", seconds=CHECK_SECONDS)
-        return response is not None and response.status < 500
+        return await self.fetch("models", seconds=CHECK_SECONDS) is not None
 
     async def fetch(self, endpoint: str, body: bytes | None = None, *, seconds: float = 10.0) -> bytes | None:
-        """The body of the response to a request beside those for paths; None if there was no response."""
-        response = await self._fetch(endpoint, body, seconds=seconds)
-        return None if response is None else response.body
-
-    async def _fetch(self, endpoint: str, body: bytes | None = None, *, seconds: float) -> FetchedResponse | None:
+        """The body of the response to a request beside those for paths; None if the server does not work."""
+        method = "GET" if body is None else "POST"
         try:
-            method = "GET" if body is None else "POST"
-            return await self.transport.fetch(method, self.endpoint(endpoint), body, seconds=seconds)
+            response = await self.transport.fetch(method, self.endpoint(endpoint), body, seconds=seconds)
         except TransportError:
             return None
+        return response.body if response.status < 500 else None
 
     def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         engine = self.engine
@@ -182,7 +176,10 @@ class OpenAIConnection(Engine):
         """
         engine, sampling = self.engine, self.engine.sampling()
         sampling |= options.sampling(sampling)
-        k = engine.k if options.confidence else few_candidates(options, self.says_stop_texts)
+        # Without confidence, candidates are needed only to find a stop text that the server does not say; 0 might be
+        # taken for no log-probabilities.
+        few = LINE_CANDIDATES if options.stop and not self.says_stop_texts else 1
+        k = engine.k if options.confidence else few
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
         parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.reasoning_fields)
@@ -371,13 +368,11 @@ class OpenAI(ClosedEngine):
                 f"max_path_tokens is {self.max_path_tokens}; it must be at least 1", argument="max_path_tokens"
             )
 
-    @property
-    def shown(self) -> str:
-        """The address without secrets."""
+    def server_address(self) -> str:
         return str(without_secrets(parse_url(self.url)))
 
     def __repr__(self) -> str:
-        return f"OpenAI({self.shown!r}, {self.model!r})"
+        return f"OpenAI({self.server_address()!r}, {self.model!r})"
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:

@@ -10,7 +10,8 @@ import os
 import re
 import selectors
 import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import aiohttp
@@ -85,16 +86,34 @@ class Transport:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    def request(
+    @asynccontextmanager
+    async def request(
         self, method: str, url: URL, body: bytes | None = None, headers: dict[str, str] | None = None
-    ) -> _Exchange:
-        """A context manager that sends a request and gives the response; read it with `response.content.readany()`.
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and give the response; read it with `response.content.readany()`.
 
         If the block is left before the end of the body, the connection is closed at once, so that the server stops.
+        Errors of aiohttp become TransportErrors, inside the block as well.
         """
         options = {"headers": self._headers | (headers or {}), "allow_redirects": False, **self._proxy}
         data = None if body is None else _Body(body, self._write_seconds)
-        return _Exchange(self._session.request(method, url, data=data, **options), self._write_seconds)
+        try:
+            response = await self._session.request(method, url, data=data, **options)
+        except (aiohttp.ClientError, HttpProcessingError) as error:
+            raise transport_error(error) from None
+        except TimeoutError:
+            raise TransportError(f"the server did not read the request within {self._write_seconds:g} s") from None
+        except (OSError, ValueError):  # such as a host name that cannot be encoded
+            raise ConnectError("the address does not exist") from None
+        try:
+            encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+            if encoding != "identity":
+                raise TransportError(f"the response is compressed ({encoding[:20]!r}), which the request did not allow")
+            yield response
+        except (aiohttp.ClientError, HttpProcessingError) as error:
+            raise transport_error(error) from None
+        finally:
+            _close(response)
 
     async def fetch(
         self, method: str, url: URL, body: bytes | None = None, *, seconds: float, limit: int = LARGEST_BODY
@@ -128,41 +147,12 @@ class Transport:
             pass
 
 
-class _Exchange:
-    """One request and its response. Errors of aiohttp become TransportErrors, inside the block as well."""
-
-    def __init__(self, pending: Awaitable[aiohttp.ClientResponse], write_seconds: float) -> None:
-        self._pending, self._write_seconds = pending, write_seconds
-        self._response: aiohttp.ClientResponse | None = None
-
-    async def __aenter__(self) -> aiohttp.ClientResponse:
-        try:
-            response = self._response = await self._pending
-        except (aiohttp.ClientError, HttpProcessingError) as error:
-            raise transport_error(error) from None
-        except TimeoutError:
-            raise TransportError(f"the server did not read the request within {self._write_seconds:g} s") from None
-        except (OSError, ValueError):  # such as a host name that cannot be encoded
-            raise ConnectError("the address does not exist") from None
-        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
-        if encoding != "identity":
-            self._close(response)
-            raise TransportError(f"the response is compressed ({encoding[:20]!r}), which the request did not allow")
-        return response
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._response is not None:
-            self._close(self._response)
-        if isinstance(error, aiohttp.ClientError | HttpProcessingError):
-            raise transport_error(error) from None
-
-    @staticmethod
-    def _close(response: aiohttp.ClientResponse) -> None:
-        """Close the connection unless the body was read to its end. Nothing is flushed and nothing is waited for."""
-        connection = response.connection
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
-        response.close()
+def _close(response: aiohttp.ClientResponse) -> None:
+    """Close the connection unless the body was read to its end. Nothing is flushed and nothing is waited for."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 class _Connector(aiohttp.TCPConnector):

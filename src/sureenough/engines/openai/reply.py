@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from sureenough.core.events import Summary, Token
-from sureenough.engines.base import THINK_END_TAG, THINK_TAG, End, ExtendOptions, Piece, Report, is_thinking
+from sureenough.engines.base import THINK_END_TAG, THINK_TAG, End, Piece, Report, is_thinking
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.sse import SSEParser
@@ -62,12 +62,6 @@ _decoder: Final = msgspec.json.Decoder(_Event)
 
 LINE_CANDIDATES: Final = 5
 """Per token of a line, if only they show what ended it: the sampled token is nearly always among them."""
-
-
-def few_candidates(options: ExtendOptions, says: bool) -> int:
-    """How many to request if confidence is not needed. `says`: whether the server says what ended a reply."""
-    needed = options.stop and not says
-    return LINE_CANDIDATES if needed else 1  # not 0, which servers may take for no log-probabilities
 
 
 def whole_stop_text(data: bytes, said: str | None) -> str | None:
