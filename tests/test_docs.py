@@ -221,7 +221,7 @@ def plain_texts() -> Iterator[tuple[str, str]]:
         with file.open("rb") as source:
             comments = [token.string for token in tokenize.tokenize(source.readline) if token.type == tokenize.COMMENT]
         texts = [text for text in strings if isinstance(text, str)]
-        yield str(file.relative_to(ROOT)), "\n".join([*texts, *(comment.lstrip("# ") for comment in comments)])
+        yield str(file.relative_to(ROOT)), " · ".join([*texts, *(comment.lstrip("# ") for comment in comments)])
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in plain_texts()])

@@ -94,10 +94,10 @@ class StopRule:
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that is compared with the threshold; None before the first vote."""
-        lead = self.lead(poll)
+        lead = self.lead_of(poll)
         return None if lead is None else self.measure_after(poll, lead, 0)
 
-    def lead(self, poll: Poll) -> Lead | None:
+    def lead_of(self, poll: Poll) -> Lead | None:
         """The votes as it counts them; None before the first, and for a rule that measures nothing."""
         return None if self.quantity is None else poll.lead_by_weight()
 
@@ -116,7 +116,7 @@ class StopRule:
         """
         if self.quantity is None:
             return most
-        lead = self.lead(poll) or NO_LEAD
+        lead = self.lead_of(poll) or NO_LEAD
         further = range(1, most + 1)
         return min(most, 1 + bisect_left(further, True, key=lambda n: self.settles(self.measure_after(poll, lead, n))))
 
@@ -174,7 +174,7 @@ class Posterior(StopRule):
     def settles(self, measured: float | None) -> bool:
         return measured is not None and measured > self.tau
 
-    def lead(self, poll: Poll) -> Lead | None:
+    def lead_of(self, poll: Poll) -> Lead | None:
         return poll.lead_by_weight() if self.weighted else poll.lead_by_count()
 
     def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
@@ -206,7 +206,7 @@ class TwoLargest(StopRule):
     counts_paths = False
     quantity = "posterior"
 
-    def lead(self, poll: Poll) -> Lead | None:
+    def lead_of(self, poll: Poll) -> Lead | None:
         return poll.lead_by_count()
 
     def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
