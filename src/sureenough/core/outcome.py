@@ -13,7 +13,7 @@ from sureenough.core.events import Answer, Fate, Json, Reason, Stop
 from sureenough.core.options import SMALLEST_WINDOW, RunOptions, choose_window
 from sureenough.core.path import PathState
 from sureenough.core.poll import Poll
-from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+from sureenough.core.pruning import Gate, Tier
 from sureenough.core.stop_rules import StopRule, Verdict
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import LearnerState
@@ -162,7 +162,7 @@ def _cost(out: Outcome) -> str:
     return f"{out.tokens.total:,} tokens ({', '.join(parts) or 'none'}) in {out.steps:,} steps."
 
 
-def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
+def token_bill(paths: Iterable[PathState]) -> Spent:
     """Every token of every path, each in its bucket."""
     spent = dict.fromkeys(BUCKETS, 0)
     for path in paths:
@@ -173,45 +173,8 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
 
-def build_outcome(
-    strategy: Strategy,
-    options: RunOptions,
-    paths: Sequence[PathState],
-    poll: Poll,
-    stop: Stop,
-    gate: Gate,
-    steps: int,
-    window_paths: int,
-) -> Outcome:
-    """The outcome of a run that has ended."""
-    pruned = [path.tier for path in paths if path.fate is Fate.PRUNED]
-    fates = [path.fate for path in paths]
-    return Outcome(
-        answer=stop.answer,
-        reason=stop.reason,
-        votes=poll.votes(),
-        tokens=token_bill(paths),
-        steps=steps,
-        strategy=strategy.name,
-        options=options,
-        verdict=strategy.stop.verdict(poll),
-        started=len(paths),
-        counted=poll.counted,
-        abstained=sum([path.answer is None for path in paths if path.fate is Fate.KEPT]),
-        ended_uncounted=sum([path.ended_uncounted for path in paths]),
-        failed=fates.count(Fate.FAILED),
-        tiers={tier: pruned.count(tier) for tier in Tier},
-        gate=None if gate is OPEN_GATE else gate,
-        window_paths=window_paths,
-        classes=poll.groups(),
-        correlations=poll.correlations() if strategy.reads_confidence else {},
-        learned=strategy.state,
-        notes=_notes(strategy, options, paths),
-    )
-
-
-def _notes(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
-    """What a reader of the outcome should know."""
+def note_unwatched(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
+    """A note if a strategy that prunes could watch no path, because its window is too long."""
     lengths = [path.tokens for path in paths]
     if not strategy.prunes or not lengths or max(lengths) >= (options.window or 1):
         return ()
@@ -296,32 +259,3 @@ class Snapshot:
         """About what the whole budget would take, from the paths that ran to their end; None before the first."""
         whole = [path.tokens for path in self.paths if path.fate is Fate.KEPT]
         return self.budget * sum(whole) / len(whole) if whole else None
-
-
-class SnapshotCache:
-    """Makes snapshots cheap: only what changed since the last one is built anew."""
-
-    def __init__(self) -> None:
-        self._paths: list[PathSnapshot] = []
-        self._changed: set[int] = set()
-        self.changed = self._changed.add  # a path is different now
-        self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
-
-    def clear(self) -> None:
-        """Everything is different now."""
-        self._paths.clear()
-        self._changed.clear()
-        self._votes = None
-
-    def take(
-        self, paths: Sequence[PathState], poll: Poll, stop: StopRule
-    ) -> tuple[tuple[PathSnapshot, ...], VoteSnapshot]:
-        """All paths and votes as they are now."""
-        for number in self._changed:
-            if number < len(self._paths):
-                self._paths[number] = PathSnapshot.of(paths[number])
-        self._changed.clear()
-        self._paths += [PathSnapshot.of(path) for path in paths[len(self._paths) :]]
-        if self._votes is None or self._votes[0] != poll.version:
-            self._votes = poll.version, VoteSnapshot.of(poll, stop)
-        return tuple(self._paths), self._votes[1]

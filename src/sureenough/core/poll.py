@@ -37,7 +37,6 @@ class Poll:
         self.outcomes: dict[int, Hashable | None] = {}  # path -> its candidate, None for a path without a vote
         self.last: int | None = None  # the path counted last; None if the candidates were formed anew since
         self.warmup: list[float] = []  # C_path of the warm-up paths
-        self.version = 0  # grows with every change
         self._weigh = weigh
         self._classes: Mapping[Answer, Hashable] | None = None
         self._candidates: dict[Hashable, _Candidate] = {}
@@ -60,7 +59,6 @@ class Poll:
 
     def add(self, path: int, ballot: Ballot | None) -> None:
         self.last = path
-        self.version += 1
         if ballot is None:
             self.outcomes[path] = None
             return
@@ -74,7 +72,6 @@ class Poll:
     def regroup(self, classes: Mapping[Answer, Hashable]) -> None:
         """Form the candidates anew: other answers mean the same now."""
         self.last = None
-        self.version += 1
         self._classes = classes
         self._candidates, self._owners = {}, []
         for ballot in self.ballots:

@@ -15,7 +15,6 @@ from typing import Final
 
 from sureenough.core.events import (
     Action,
-    Answer,
     Cancel,
     Classify,
     Computed,
@@ -34,7 +33,7 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
-from sureenough.core.outcome import Outcome, Phase, Snapshot, SnapshotCache, build_outcome
+from sureenough.core.outcome import Outcome, PathSnapshot, Phase, Snapshot, VoteSnapshot, note_unwatched, token_bill
 from sureenough.core.path import GatedMonitor, PathSearch, PathState, SignalTrace
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import OPEN_GATE, Tier
@@ -83,11 +82,12 @@ class Session:
         self._running = self._generated = 0  # paths, tokens
         self._steps = 0  # the longest chain of tokens generated one after another
         self._turn = 0  # paths that had their turn: all before them had theirs, they ended, their class is known
-        self._answers: dict[Answer, None] = {}  # of these, and of the path that waits for the class of its own
-        self._classifying = False  # that class was requested
+        self._classifying = False  # the class of the answer of the path whose turn it is was requested
         self._window_paths = 0  # paths whose lengths chose the window
         self._stop: Stop | None = None
-        self._snapshots = SnapshotCache()
+        self._seen: dict[int, PathSnapshot] = {}  # paths and votes as the latest snapshot has them
+        self._seen_votes: VoteSnapshot | None = None
+        self._changed: set[int] = set()  # paths that are different since
 
     @property
     def strategy(self) -> Strategy:
@@ -135,7 +135,7 @@ class Session:
         """The path of an event."""
         if not 0 <= number < len(self._paths):
             raise ProtocolError(f"path {number} was never started; {len(self._paths)} paths were")
-        self._snapshots.changed(number)
+        self._changed.add(number)
         return self._paths[number]
 
     # -- events
@@ -189,7 +189,7 @@ class Session:
 
     def _on_regrouped(self, event: Regrouped) -> list[Action]:
         self._poll.regroup(event.classes)
-        self._classifying = False
+        self._classifying, self._seen_votes = False, None
         if self._phase is Phase.NEW:
             return []
         settled = self._phase is Phase.SAMPLING and self._strategy.stop(self._poll)
@@ -252,6 +252,7 @@ class Session:
             make_reader = SignalTrace if warmup or window is None else partial(GatedMonitor, window, gate)
         path = PathState(number, self._steps, warmup, make_reader)
         self._paths.append(path)
+        self._changed.add(number)
         self._running += 1
         start = Start(number, seed, warmup, gate)
         if method is None:
@@ -263,16 +264,35 @@ class Session:
 
     def _advance(self, verdict: Reason | None = None) -> list[Action]:
         """Give ended paths their turn, in order of start, and count them; then stop, or start what may run."""
-        request: Sequence[Action] | None = None
-        while verdict is None and request is None and (path := self._next()) is not None:
-            request = self._pass_turn(path)
-            if request is None and not self._holds_votes:
+        request: list[Action] = []
+        while verdict is None and (path := self._next()) is not None:
+            if path.fate is Fate.KEPT and path.answer is not None and not self._poll.knows(path.answer):
+                request = self._classify()
+                break
+            self._turn += 1
+            if not self._holds_votes:
                 verdict = self._count(path)
-        if verdict is None and request is None and self._holds_votes and self._may_release():
+        if verdict is None and not self._classifying and self._holds_votes and self._may_release():
             verdict = self._release()
         if verdict is None and self._room <= 0:
             verdict = "max_tokens"
-        return [*(request or ()), *self._start_paths()] if verdict is None else self._finish(verdict)
+        return [*request, *self._start_paths()] if verdict is None else self._finish(verdict)
+
+    def _next(self) -> PathState | None:
+        """The path whose turn it is, if it has ended."""
+        path = self._paths[self._turn] if self._turn < len(self._paths) else None
+        return None if path is None or path.fate is None else path
+
+    def _classify(self) -> list[Action]:
+        """Request the class of the answer of the path whose turn it is, once.
+
+        Only answers of paths that had their turn are in the request, so that no width changes how answers are grouped.
+        """
+        if self._classifying:
+            return []
+        self._classifying = True
+        passed = [path.answer for path in self._paths[: self._turn + 1] if path.fate is Fate.KEPT]
+        return [Classify(tuple(dict.fromkeys(answer for answer in passed if answer is not None)))]
 
     @property
     def _holds_votes(self) -> bool:
@@ -312,7 +332,8 @@ class Session:
     def _count(self, path: PathState) -> Reason | None:
         """A vote may settle the run; a path without one only under some rules."""
         ballot = path.count(self._gate)
-        self._snapshots.changed(path.number)
+        self._changed.add(path.number)
+        self._seen_votes = None
         self._poll.add(path.number, ballot)
         return self._test(voted=ballot is not None) if self._phase is Phase.SAMPLING else None
 
@@ -330,26 +351,6 @@ class Session:
     def _kept(self) -> list[PathState]:
         """The paths that ran to their end."""
         return [path for path in self._paths if path.fate is Fate.KEPT]
-
-    # -- turns
-
-    def _next(self) -> PathState | None:
-        """The path whose turn it is, if it has ended."""
-        path = self._paths[self._turn] if self._turn < len(self._paths) else None
-        return None if path is None or path.fate is None else path
-
-    def _pass_turn(self, path: PathState) -> Sequence[Action] | None:
-        """The path has had its turn if the class of its answer is known: None; else the request for it, made once.
-
-        Only answers of paths that had their turn are in the request, so that no width changes how answers are grouped.
-        """
-        if path.answer is not None and path.fate is Fate.KEPT:
-            self._answers[path.answer] = None
-            if not self._poll.knows(path.answer):
-                repeated, self._classifying = self._classifying, True
-                return () if repeated else (Classify(tuple(self._answers)),)
-        self._turn += 1
-        return None
 
     # -- the window
 
@@ -375,21 +376,48 @@ class Session:
         for path in self._paths:
             path.discard()
         self._running = 0
-        self._snapshots.clear()
+        self._changed.update(range(len(self._paths)))
+        self._seen_votes = None
         self._stop = Stop(self._poll.winner(), reason)
         self._enter(Phase.STOPPED)
         return [*cancels, self._stop]
 
+    # -- what others may look at
+
     def snapshot(self) -> Snapshot:
-        """The session at this moment, as frozen values."""
-        paths, votes = self._snapshots.take(self._paths, self._poll, self._strategy.stop)
+        """The session at this moment, as frozen values; only what changed since the last one is built anew."""
+        self._seen |= {number: PathSnapshot.of(self._paths[number]) for number in sorted(self._changed)}
+        self._changed.clear()
+        if self._seen_votes is None:
+            self._seen_votes = VoteSnapshot.of(self._poll, self._strategy.stop)
+        paths, votes = tuple(self._seen.values()), self._seen_votes
         return Snapshot(self._strategy, self._options, self._phase, paths, votes, self._gate, self._steps, self._stop)
 
     def outcome(self) -> Outcome:
         """The result, once the run has ended."""
         if self._stop is None:
             raise ProtocolError("outcome() before the run has ended")
-        return build_outcome(
-            self._strategy, self._options, self._paths, self._poll, self._stop, self._gate, self._steps,
-            self._window_paths,
-        )  # fmt: skip
+        strategy, options, paths, poll = self._strategy, self._options, self._paths, self._poll
+        fates, tiers = [path.fate for path in paths], [path.tier for path in paths if path.fate is Fate.PRUNED]
+        return Outcome(
+            answer=self._stop.answer,
+            reason=self._stop.reason,
+            votes=poll.votes(),
+            tokens=token_bill(paths),
+            steps=self._steps,
+            strategy=strategy.name,
+            options=options,
+            verdict=strategy.stop.verdict(poll),
+            started=len(paths),
+            counted=poll.counted,
+            abstained=sum([path.answer is None for path in paths if path.fate is Fate.KEPT]),
+            ended_uncounted=sum([path.ended_uncounted for path in paths]),
+            failed=fates.count(Fate.FAILED),
+            tiers={tier: tiers.count(tier) for tier in Tier},
+            gate=None if self._gate is OPEN_GATE else self._gate,
+            window_paths=self._window_paths,
+            classes=poll.groups(),
+            correlations=poll.correlations() if strategy.reads_confidence else {},
+            learned=strategy.state,
+            notes=note_unwatched(strategy, options, paths),
+        )
