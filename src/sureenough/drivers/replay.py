@@ -46,8 +46,7 @@ class _FastReplay:
         self.reported: dict[int, int] = {}  # tokens of running paths that the session knows of, if there is a cap
         self.ends: list[tuple[int, int]] = []  # heap of (tick, path)
         self.tick, self.turn = 0, -1  # in this tick, paths up to this number have grown
-        self.tick_counts = True  # something grew in this tick
-        self.idle_ticks = 0  # ticks in which nothing grew
+        self.grown: list[tuple[int, int]] = []  # of every path that is over: its start, and the tick of its last token
         self.ended_tokens = 0  # tokens of paths that ended
 
     def run(self, expired: Callable[[], bool]) -> int:
@@ -58,27 +57,20 @@ class _FastReplay:
                 self.carry_out(session.receive(Expired()))
             elif self.max_tokens is None or not self.reach_cap(self.max_tokens):
                 self.next_end()
-        return self.tick - self.idle_ticks - (not self.tick_counts)
+        ticks = latest = 0
+        for start, last in sorted(self.grown):  # empty paths take a tick in which nothing grows
+            ticks += max(0, last - max(start, latest))
+            latest = max(latest, last)
+        return ticks
 
     def next_end(self) -> None:
         """Go to the next end of a path and report it."""
         tick, number = heapq.heappop(self.ends)
-        self.go_to(tick, number)
-        _, tokens, end = self.running.pop(number)
+        self.tick, self.turn = tick, number
+        start, tokens, end = self.running.pop(number)
         self.ended_tokens += tokens
-        # An empty path grows nothing; whether its tick counts depends on the paths before it.
-        if tokens or any(path.tokens for n, path in self.running.items() if n < number):
-            self.tick_counts = True
+        self.grown.append((start, start + tokens))
         self.carry_out(self.session.receive(end))
-
-    def go_to(self, tick: int, turn: int) -> None:
-        if tick > self.tick:
-            if not self.tick_counts and not any(
-                path.tokens and path.start < self.tick for path in self.running.values()
-            ):
-                self.idle_ticks += 1
-            self.tick_counts = False
-        self.tick, self.turn = tick, turn
 
     def carry_out(self, actions: list[Action]) -> None:
         for action in actions:
@@ -86,7 +78,9 @@ class _FastReplay:
                 path = self.running[action.path] = self.start(action)
                 heapq.heappush(self.ends, (self.tick + (path.tokens or 1), action.path))
             elif isinstance(action, Cancel) and action.path in self.running:
-                generated = self.generated(action.path, self.running.pop(action.path))
+                path = self.running.pop(action.path)
+                generated = self.generated(action.path, path)
+                self.grown.append((path.start, path.start + generated))
                 self.session.receive(Ended(action.path, action.fate, None, Summary(generated)))
             elif isinstance(action, Classify):
                 raise ProtocolError(f"the class of the answer {action.answers[-1]!r} was not given")
@@ -122,14 +116,13 @@ class _FastReplay:
         growing = self.running.items()
         total = self.ended_tokens + sum(path.tokens_after(tick if n < number else tick - 1) for n, path in growing)
         if total < cap:
-            self.go_to(tick, number - 1)
+            self.tick, self.turn = tick, number - 1
             self.report(sorted(self.running))
             return False
         tick = bisect_left(range(tick + 1), cap, lo=self.tick, key=self.total_after)
         missing = cap - self.total_after(tick - 1)
         growers = sorted(n for n, path in growing if path.tokens_after(tick) > path.tokens_after(tick - 1))
-        self.go_to(tick, growers[missing - 1])
-        self.tick_counts = True
+        self.tick, self.turn = tick, growers[missing - 1]
         self.report([*(n for n in sorted(self.running) if n != self.turn), self.turn])
         return True
 
