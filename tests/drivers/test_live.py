@@ -18,7 +18,7 @@ from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.live import run
-from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText, RunStarted
+from sureenough.drivers.observers import ObservedEvent, PathReport, RunStarted
 from sureenough.engines import Engine, Fake, Prompt, Recorded
 from sureenough.engines.base import End, Report, TokenStream
 from sureenough.engines.fake import Step
@@ -114,7 +114,8 @@ def test_confidence_that_the_strategy_does_not_read_is_not_shown() -> None:
     seen: list[Any] = []
     out = go(Counted(), "sc", paths=2, observers=[lambda event, actions, snapshot: seen.append(event)])
     assert (out.answer, out.tokens.total, out.tokens.overrun, out.notes) == ("1", 16, 0, ())
-    assert not any(isinstance(event, PathConfidence) for event in seen)
+    reports = [event for event in seen if isinstance(event, PathReport)]
+    assert [(report.text, report.confidence) for report in reports] == [(r"\boxed{1}", None)] * 2
     assert not any(event.summary for event in seen if isinstance(event, Ended))
 
 
@@ -234,7 +235,7 @@ def test_observers_hear_everything_in_order() -> None:
 
     go(scripted(lambda n: [tokens("a"), End(text=r"\boxed{1}")]), paths=2, parallel=1, observers=[observer])
     kinds = [type(news) for news in heard]
-    assert kinds == [RunStarted, Tokens, PathText, Ended, Regrouped, Tokens, PathText, Ended]
+    assert kinds == [RunStarted, Tokens, PathReport, Ended, Regrouped, Tokens, PathReport, Ended]
     assert [type(action).__name__ for action in actions] == ["Start", "Classify", "Start", "Stop"]
     assert go(scripted(lambda n: [LONG]), deadline=0.0, observers=[observer]).reason == "deadline"
     assert Expired("deadline") in heard

@@ -20,7 +20,7 @@ from sureenough.core.confidence import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.outcome import Snapshot
 from sureenough.core.pruning import Gate
-from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
+from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import WatchOptions, as_part, opened
 from sureenough.engines.openai.client import OpenAI, settled_counters
@@ -128,9 +128,6 @@ class Counts:
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         self.events.append(event)
 
-    def number(self, kind: type) -> int:
-        return sum(isinstance(event, kind) for event in self.events)
-
 
 @pytest.mark.parametrize("options", [{}, {"chat": False}, {"extra": {"top_k": 20, "stop": ["1"]}}], ids=str)
 @pytest.mark.parametrize("strategy", ["sc", "ac"])
@@ -143,8 +140,9 @@ def test_paths_without_signals_are_the_same_with_nothing_sent_before_their_end(
     outside = bounded(se.aask(PROMPT, engine(inside=False, **options), strategy, observers=[wanted], **common))
     assert replace(inside, tokens=outside.tokens) == outside
     assert replace(inside.tokens, cached=0) == replace(outside.tokens, cached=0)  # the later run has more cached
-    assert seen.number(PathText) <= inside.started  # all text comes at once
-    assert seen.number(PathConfidence) == 0
+    reports = [event for event in seen.events if isinstance(event, PathReport)]
+    assert sum(bool(report.text) for report in reports) <= inside.started  # all text comes at once
+    assert not any(report.confidence is not None for report in reports)
     assert not any(event.summary for event in seen.events if isinstance(event, Ended))
 
 

@@ -23,7 +23,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Snapshot
 from sureenough.drivers import replay
 from sureenough.drivers.lockstep import lockstep
-from sureenough.drivers.observers import ObservedEvent, PathText
+from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.drivers.run_log import RunLogWriter, read_ends
 from sureenough.engines.recorded import chunks_of, path_text, token_texts
 from sureenough.errors import TraceError, UsageError
@@ -98,7 +98,7 @@ class _WithTexts:
             for last in list(chunks_of(path, 1))[-2:-1]:
                 self._log(Tokens(event.path, last.tokens), (), snapshot)
             if token_texts(path) is None:
-                self._log(PathText(event.path, path_text(path)), (), snapshot)
+                self._log(PathReport(event.path, path_text(path)), (), snapshot)
         self._log(event, actions, snapshot)
 
 

@@ -33,114 +33,37 @@ from sureenough.core.events import (
     Summary,
     Tokens,
 )
-from sureenough.core.outcome import Outcome, Spent
+from sureenough.core.outcome import Outcome
 from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
 from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note
-from sureenough.drivers.observers import (
-    ObservedEvent,
-    Observer,
-    Observers,
-    PathConfidence,
-    PathText,
-    PathTruncated,
-    RunStarted,
-)
-from sureenough.drivers.search import LiveSearch
+from sureenough.drivers.observers import ObservedEvent, Observer, PathReport, RunStarted
+from sureenough.drivers.search import LiveSearch, PromptGrowth
 from sureenough.engines.base import End, Engine, Part, Piece, Prompt, Report, WatchOptions, as_part, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
-
-async def wait_or_expire(
-    work: asyncio.Future[None],
-    expire: Callable[[Reason], None],
-    deadline: float | None,
-) -> None:
-    """Wait for the work of a run. `expire` makes it end soon by itself, so nothing but its end is waited for."""
-    loop, task, cancels = asyncio.get_running_loop(), asyncio.current_task(), 0
-    timer = None if deadline is None else loop.call_later(deadline, expire, "deadline")
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            cancels += 1
-            expire("interrupted")
-    if timer is not None:
-        timer.cancel()
-    while cancels and task is not None:  # the vote so far is the reply to a cancellation
-        task.uncancel()
-        cancels -= 1
-
-
-# What an error means for a live run: a path is lost, the run ends, or the server is gone.
-
+CLOSE_SECONDS: Final = 15.0
+"""How long streams may take to close before they are abandoned."""
+HELD_START: Final = 0.02
+"""Seconds for which the request of a path beyond the first ones is held back if width is planned. Paths of equal length
+end at the same moment, and their votes are received one by one: the last of them may settle what the first started."""
+COUNTER_SECONDS: Final = 2.0
+"""The longest wait for a server's counters after a run; the answer must not be held back by them."""
 FEWEST_REFUSALS: Final = 4
 """A server that refuses all first paths at once, and not fewer than these, is gone."""
 
 
-class PathFailures:
-    """Handles the errors of a run's tasks."""
-
-    def __init__(self, run: LiveRun) -> None:
-        self.error: Exception | None = None  # ends the run
-        self._run = run
-        self._unavailable = self._gone_after = 0  # paths in a row without a server, and how many mean that it is gone
-
-    def expect(self, first: int, parallel: int) -> None:
-        """So many paths are the first ones, and so many may run at once."""
-        self._gone_after = min(parallel, max(FEWEST_REFUSALS, first))
-
-    def reached(self) -> None:
-        """The server has sent something."""
-        self._unavailable = 0
-
-    @contextmanager
-    def handled(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:
-        """An error of an engine loses the path. Whatever else is raised ends the run and reaches the caller.
-
-        `counted`: all tokens are known of what is cancelled here.
-        """
-        try:
-            yield
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and not task.cancelling():  # not cancelled from outside: the engine ended its own work
-                self._lose_path(path, EngineError("the engine cancelled the path").located(path, seed))
-                return
-            self._run.account.cut |= not counted
-            raise
-        except (EngineRejected, MissingLogprobs) as error:
-            self._end_run(error.located(path, seed))
-        except EngineError as error:
-            self._lose_path(path, error.located(path, seed))
-        except Exception as error:
-            self._end_run(error)
-
-    def _lose_path(self, path: int, error: EngineError) -> None:
-        """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
-        self._run.account.lost = error
-        self._unavailable += isinstance(error, EngineUnavailable)
-        self._run.lose(path)
-        if self._unavailable >= self._gone_after:
-            self._run.expire("engine")
-
-    def _end_run(self, error: Exception) -> None:
-        self.error = self.error or error
-        self._run.stopped.set()
-
-
-# What a live run has cost beside the tokens that its session counts, and what a reader of its outcome should know.
-
-
 @dataclass(slots=True)
 class LiveAccount:
-    """Prompt tokens, tokens that were generated after cancels, and notes."""
+    """What a run has cost beside the tokens that its session counts, and what a reader of its outcome should know."""
 
-    accepted: int = 0  # paths that the server began
-    ended: bool = False  # a path was read to its end, where engines that count prompt tokens report them
-    prompt_tokens: int = 0  # of one path
+    accepted: int = 0  # paths that the server began: in a search, requests without a beginning
+    ended: bool = False  # one of them was read to its end, where engines that count prompt tokens report them
+    prompts: PromptGrowth = field(default_factory=PromptGrowth)
     cached_tokens: int = 0
+    reread: int = 0  # prompt tokens of requests with a beginning
+    reread_cached: int = 0
     server_count: int | None = None  # tokens by the server's own counters
     cut: bool = False  # something was cancelled whose tokens are not all known
     estimated: bool = False
@@ -154,11 +77,17 @@ class LiveAccount:
         if text is not None:
             self._notes[text] = None
 
-    def add_end(self, end: End) -> None:
-        """A path has ended."""
+    def add_end(self, end: End, beginning: str = "", tokens: int = 0) -> None:
+        """A path has ended, or a branch of a search, whose prompt had the beginning of a reply with so many tokens."""
         self.cut |= end.beyond > 0  # the server may have generated more
-        self.prompt_tokens = end.prompt_tokens or self.prompt_tokens
-        self.cached_tokens += end.cached_tokens or 0
+        read, cached = end.prompt_tokens, end.cached_tokens or 0
+        self.cached_tokens += cached
+        if read is None:
+            return
+        self.prompts.add(tokens, read, seams=beginning.count("\n"))
+        if beginning:
+            self.reread += read
+            self.reread_cached += cached
 
     def close(self, stream: PathStream) -> None:
         """The stream of a path is over."""
@@ -168,7 +97,7 @@ class LiveAccount:
         self.accepted += stream.counted and stream.beyond > 0 and not stream.begun
         self.estimated |= stream.estimated
 
-    def complete(self, out: Outcome, engine: Engine, judge: Judge, search: LiveSearch | None) -> Outcome:
+    def complete(self, out: Outcome, engine: Engine, judge: Judge) -> Outcome:
         """The session's outcome with the rest of its cost, and with all notes.
 
         Raises:
@@ -179,27 +108,26 @@ class LiveAccount:
             raise self.lost
         known = not self.cut or engine.stops_at_once or self.server_count is not None
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
-        tokens = replace(self._with_prompts(out.tokens, search), overrun=overrun, overrun_known=known)
-        self._notes |= dict.fromkeys(search.final_notes() if search is not None else ())
+        tokens = replace(
+            out.tokens,
+            overrun=overrun,
+            overrun_known=known,
+            # A path that was closed early does not tell how long its own prompt was.
+            prompt=self.accepted * self.prompts.question_tokens,
+            prompt_known=self.prompts.question_known or self.ended or not self.accepted,
+            cached=self.cached_tokens,
+            reread=self.reread,
+            reread_cached=self.reread_cached,
+        )
         self._add_final_notes(out, judge)
         return replace(out, tokens=tokens, notes=(*out.notes, *self._notes))
 
-    def _with_prompts(self, tokens: Spent, search: LiveSearch | None) -> Spent:
-        """With the prompts of all requests; a path that was closed early does not tell how long its own was."""
-        if search is None:
-            known = self.prompt_tokens > 0 or self.ended or not self.accepted
-            prompt = self.accepted * self.prompt_tokens
-            return replace(tokens, prompt=prompt, prompt_known=known, cached=self.cached_tokens)
-        return replace(
-            tokens,
-            prompt=search.begun * search.growth.question_tokens,
-            prompt_known=search.growth.question_known or search.ended or not search.begun,
-            cached=search.cached + search.reread_cached,
-            reread=search.reread,
-            reread_cached=search.reread_cached,
-        )
-
     def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
+        if self.prompts.too_small:
+            self.note(
+                "the server read fewer tokens than the search sent: its chat template changes the beginning of a "
+                "reply, so that steps do not follow each other; `sureenough doctor` checks it"
+            )
         if out.answer is None and any(self.unanswered.values()):
             self.note(no_answer_note(judge, self.unanswered[True], self.unanswered[False]))
         if self.estimated:
@@ -208,12 +136,9 @@ class LiveAccount:
             self.note(f"paths were lost to the engine; the latest: {self.lost}")
 
 
-# One streamed path: turns what the engine sends into events, and remembers the rest.
-
-
 @dataclass(slots=True, eq=False)
 class PathStream:
-    """A path that is being streamed."""
+    """A path that is being streamed: turns what the engine sends into events, and remembers the rest."""
 
     start: Start
     signals: bool  # whether confidence is read
@@ -261,7 +186,7 @@ class PathStream:
         self.beyond += tokens
         self.counted = True
 
-    def read(self, part: Part) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
+    def read(self, part: Part) -> Iterator[Tokens | PathReport]:
         self.begun = True
         self._texts.append(part.text)
         if isinstance(part, Piece):
@@ -269,30 +194,17 @@ class PathStream:
             yield Tokens(self.number, part.tokens)
             return
         self.estimated = part.estimated
-        if part.text:
-            yield PathText(self.number, part.text)
+        unread, tail = part.unread, part.tail if isinstance(part, Report) and self.signals else None
         if isinstance(part, End):
             self.end, self.beyond = part, self.beyond + part.beyond
-            if self.truncated:
-                yield PathTruncated(self.number)
-            if part.unread and self.signals and not self._tokens and part.summary is None:
+            if unread and self.signals and not self._tokens and part.summary is None:
                 # Nothing but an end token without signals is a path without windows, like an empty one.
-                empty = Summary(part.unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
-                self.end = replace(part, summary=empty)
-                return
-        if part.unread:
-            yield Tokens(self.number, unread=part.unread)
-        if isinstance(part, Report) and part.tail is not None and self.signals:
-            yield PathConfidence(self.number, part.tail)
-
-
-CLOSE_SECONDS: Final = 15.0
-"""How long streams may take to close before they are abandoned."""
-HELD_START: Final = 0.02
-"""Seconds for which the request of a path beyond the first ones is held back if width is planned. Paths of equal length
-end at the same moment, and their votes are received one by one: the last of them may settle what the first started."""
-COUNTER_SECONDS: Final = 2.0
-"""The longest wait for a server's counters after a run; the answer must not be held back by them."""
+                empty = Summary(unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
+                self.end, unread = replace(part, summary=empty), 0
+        if unread:
+            yield Tokens(self.number, unread=unread)
+        if part.text or tail is not None or self.truncated:
+            yield PathReport(self.number, part.text, tail, self.truncated)
 
 
 async def run(
@@ -304,55 +216,68 @@ async def run(
     observers: Iterable[Observer] = (),
 ) -> Outcome:
     """Run a new session to its end. Cancelling this ends the run with the vote so far."""
-    live = LiveRun(prompt, session, judge, tuple(observers))
+    live = LiveRun(prompt, engine, session, judge, observers)
     try:
-        return await live.run(engine)
+        await live.run()
+        return live.outcome()
     except EngineError as error:
         error.tokens = session.snapshot().generated
         raise
     finally:
-        live.failures.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
+        live.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
 
 
 class LiveRun:
     """A run while it lasts: its tasks, its streams, and what they share."""
 
-    def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
+    def __init__(
+        self, prompt: Prompt, engine: Engine, session: Session, judge: Judge, observers: Iterable[Observer]
+    ) -> None:
         reads, searches = session.strategy.reads_confidence, session.strategy.search is not None
         self.prompt = replace(prompt, signals=reads or searches)
-        self.session, self.judge, self.observers = session, judge, Observers(observers)
+        self.engine, self.session, self.judge, self.observers = engine, session, judge, list(observers)
         self.streams: dict[int, PathStream] = {}
         self.classifying: asyncio.Task[None] | None = None
         self.stopped = asyncio.Event()
         self.is_open = False  # the engine
-        self.closing: asyncio.TimerHandle | None = None
+        self.timers: list[asyncio.TimerHandle] = []
         self.account = LiveAccount()
-        self.failures = PathFailures(self)
+        self.error: Exception | None = None  # ends the run
+        self.unavailable = self.gone_after = 0  # paths in a row without a server, and how many mean that it is gone
         self.search = LiveSearch(self) if searches else None
 
-    async def run(self, engine: Engine) -> Outcome:
-        self.engine = engine
-        self.work = asyncio.ensure_future(self.run_paths(engine))
-        await wait_or_expire(self.work, self.expire, self.session.options.deadline)
-        if self.closing is not None:
-            self.closing.cancel()
+    async def run(self) -> None:
+        """Wait for the paths, however the run ends: what expires it makes them end soon by themselves."""
+        task, cancels = asyncio.current_task(), 0
+        self.work = asyncio.ensure_future(self.run_paths())
+        if self.session.options.deadline is not None:
+            self.call_later(self.session.options.deadline, self.expire, "deadline")
+        while not self.work.done():
+            try:
+                await asyncio.wait([self.work])
+            except asyncio.CancelledError:
+                cancels += 1
+                self.expire("interrupted")
+        for timer in self.timers:
+            timer.cancel()
+        while cancels and task is not None:  # the vote so far is the reply to a cancellation
+            task.uncancel()
+            cancels -= 1
         if not self.work.cancelled():
             self.work.result()
-        if self.failures.error is not None:
-            raise self.failures.error
-        return self.outcome()
+        if self.error is not None:
+            raise self.error
 
-    async def run_paths(self, engine: Engine) -> None:
-        async with opened(engine, self.session.options.parallel) as self.engine:
+    async def run_paths(self) -> None:
+        async with opened(self.engine, self.session.options.parallel) as self.engine:
             self.is_open = True
             async with asyncio.TaskGroup() as self.tasks:
                 self.session.receive(Regrouped({}))  # from now on, no vote is counted before its class is known
                 first = self.session.begin()
-                self.failures.expect(len(first), self.session.options.parallel)
+                self.gone_after = min(self.session.options.parallel, max(FEWEST_REFUSALS, len(first)))
                 self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
-            self.account.cut |= self.search is not None and self.search.may_overrun
             if self.account.cut:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(COUNTER_SECONDS):
@@ -380,8 +305,15 @@ class LiveRun:
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
                     self.stopped.set()
-        if self.observers:
-            self.observers.notify(event, actions, self.session.snapshot(), self.account.note)
+        if not self.observers:
+            return
+        snapshot = self.session.snapshot()
+        for observer in list(self.observers):
+            try:
+                observer(event, actions, snapshot)
+            except Exception as error:  # it must not end a run that others pay for
+                self.observers.remove(observer)
+                self.account.note(f"an observer failed and was not called again: {type(error).__name__}: {error}")
 
     def expire(self, reason: Reason) -> None:
         if not self.session.done:
@@ -396,7 +328,46 @@ class LiveRun:
             self.search.close()
         if self.classifying is not None:
             self.classifying.cancel()
-        self.closing = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel)
+        self.call_later(CLOSE_SECONDS, self.work.cancel)
+
+    def call_later(self, seconds: float, function: Callable[..., object], *arguments: object) -> None:
+        self.timers.append(asyncio.get_running_loop().call_later(seconds, function, *arguments))
+
+    @contextmanager
+    def handled(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:
+        """An error of an engine loses the path. Whatever else is raised ends the run and reaches the caller.
+
+        `counted`: all tokens are known of what is cancelled here.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                self.account.cut |= not counted
+                raise
+            self.lose(path, EngineError("the engine cancelled the path").located(path, seed))  # its own work
+        except (EngineRejected, MissingLogprobs) as error:
+            self.fail(error.located(path, seed))
+        except EngineError as error:
+            self.lose(path, error.located(path, seed))
+        except Exception as error:
+            self.fail(error)
+
+    def lose(self, path: int, error: EngineError) -> None:
+        """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
+        self.account.lost = error
+        self.unavailable += isinstance(error, EngineUnavailable)
+        if self.search is not None:
+            self.search.cancel(path)
+        self.receive(Ended(path, Fate.FAILED), path)
+        if self.unavailable >= self.gone_after:
+            self.expire("engine")
+
+    def fail(self, error: Exception) -> None:
+        """End the run with this error."""
+        self.error = self.error or error
+        self.stopped.set()
 
     def begin(
         self, work: Callable[[], Awaitable[None]], path: int, seed: int, name: str, *, counted: bool = True
@@ -407,7 +378,7 @@ class LiveRun:
         """
 
         async def handled() -> None:
-            with self.failures.handled(path, seed, counted=counted):
+            with self.handled(path, seed, counted=counted):
                 await work()
 
         return self.tasks.create_task(handled(), name=f"path {path}, {name}")
@@ -415,13 +386,13 @@ class LiveRun:
     async def end_search(self, number: int, text: str, truncated: bool) -> None:
         """The search for a path is over."""
         if truncated:
-            self.carry_out(PathTruncated(number), ())
+            self.carry_out(PathReport(number, truncated=True), ())
         await self.vote(number, text, truncated, None)
 
     async def grow(self, stream: PathStream, held: bool) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         try:
-            with self.failures.handled(stream.number, stream.start.seed):
+            with self.handled(stream.number, stream.start.seed):
                 if held:
                     await asyncio.sleep(HELD_START)
                 stream.requested = True
@@ -441,7 +412,7 @@ class LiveRun:
 
     def read(self, stream: PathStream, part: Part) -> None:
         self.account.accepted += not stream.begun
-        self.failures.reached()
+        self.unavailable = 0
         for event in stream.read(part):
             if isinstance(event, Tokens):
                 self.receive(event, stream.number)
@@ -471,11 +442,6 @@ class LiveRun:
         self.account.note(note)
         self.receive(Regrouped(classes))
 
-    def lose(self, number: int) -> None:
-        if self.search is not None:
-            self.search.cancel(number)
-        self.receive(Ended(number, Fate.FAILED), number)
-
     def outcome(self) -> Outcome:
         out = replace(self.session.outcome(), strategy=render(self.session.strategy))
-        return self.account.complete(out, self.engine, self.judge, self.search)
+        return self.account.complete(out, self.engine, self.judge)

@@ -11,11 +11,13 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import groupby
 from math import isfinite, isnan
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, Literal, Required, TypedDict, cast
+from typing import Annotated, Any, BinaryIO, Final, Literal, Required, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -23,7 +25,7 @@ from msgspec import Meta
 from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Token, Tokens
 from sureenough.core.outcome import Outcome, PathSnapshot, Snapshot
 from sureenough.core.search import Growth
-from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
+from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.errors import TraceError
 from sureenough.json_text import encode
 from sureenough.pools.durable import own_file
@@ -227,15 +229,17 @@ class RunLogWriter:
         self._snapshot = snapshot
         if isinstance(event, Tokens) and event.tokens:
             self._record(event.path, snapshot).extend(event.tokens)
-        elif isinstance(event, PathText):
-            self._record(event.path, snapshot).texts.append(event.text)
-        elif isinstance(event, PathConfidence):
-            self._record(event.path, snapshot).draw_to(snapshot.paths[event.path].tokens, event.confidence)
-        for action in actions:
-            if isinstance(action, Adopt):
-                self._record(action.path, snapshot).adopt(action.growth)
-        if snapshot.strategy.search is not None:
-            self._grow_trees(event, actions)
+        elif isinstance(event, PathReport):
+            record = self._record(event.path, snapshot)
+            if event.text:
+                record.texts.append(event.text)
+            if event.confidence is not None:
+                record.draw_to(snapshot.paths[event.path].tokens, event.confidence)
+        elif isinstance(event, Sampled | Extended):
+            self._trees[event.path].receive(event)
+        searching = [action for action in actions if isinstance(action, Extend | Adopt)]
+        for number, own in groupby(searching, key=attrgetter("path")):
+            self._grow(number, list(own), snapshot)
         counted = snapshot.votes.counted
         if counted != self._last:
             self._last = counted
@@ -245,12 +249,11 @@ class RunLogWriter:
         else:
             self.update()
 
-    def _grow_trees(self, event: ObservedEvent, actions: Sequence[Action]) -> None:
-        if isinstance(event, Sampled | Extended):
-            self._trees[event.path].receive(event)
-        searching = [action for action in actions if isinstance(action, Extend | Adopt)]
-        for number, own in groupby(searching, key=attrgetter("path")):
-            self._trees[number].grow(list(own))
+    def _grow(self, path: int, actions: list[Extend | Adopt], snapshot: Snapshot) -> None:
+        for action in actions:
+            if isinstance(action, Adopt):
+                self._record(path, snapshot).adopt(action.growth)
+        self._trees[path].grow(actions)
 
     def update(self) -> None:
         """Write what has changed, unless the last line is too recent."""
@@ -317,10 +320,10 @@ class RunLogWriter:
         if record is not None and record.window not in (0, snapshot.window):
             record.redraw(snapshot.window)
             change["redrawn"] = True
-        if record is not None and record.points:
-            change["points"], record.points = record.points, []
-        if record is not None and "tokens" in change and (record.conf or record.drawn):
-            change["confidence"] = record.mean() if record.conf else record.drawn[-1]
+        if record is not None and len(record.points) > record.written:
+            change["points"], record.written = record.points[record.written :], len(record.points)
+        if record is not None and "tokens" in change and (record.conf or record.points):
+            change["confidence"] = record.mean() if record.conf else record.points[-1]
         if path.number in self._trees and (branches := self._trees[path.number].changes()):
             change["branches"] = branches
         return change
@@ -364,26 +367,24 @@ def _summary(snapshot: Snapshot, names: Mapping[str, int]) -> Json:
 
 
 class TokenRecord:
-    """One path's tokens: their texts, their confidence, and the points that no line has yet."""
+    """One path's tokens: their texts, their confidence, and its points."""
 
-    __slots__ = ("conf", "drawn", "points", "texts", "window")
+    __slots__ = ("conf", "points", "texts", "window", "written")
 
     def __init__(self, window: int) -> None:
         self.window = window  # 0: confidence is not used
         self.texts: list[str] = []
         self.conf = array("f")
         self.points: list[float] = []
-        self.drawn: list[float] = []  # all points, if an engine that watches the path says how confident it is
+        self.written = 0  # of the points
 
     def draw_to(self, tokens: int, confidence: float) -> None:
         """Points up to this token, on a line from the last one: single tokens of the path are not known."""
         if not self.window or self.conf or not abs(confidence) < MOST_CONFIDENCE:
             return
-        missing = tokens // stride_of(self.window) - len(self.drawn)
-        before = self.drawn[-1] if self.drawn else confidence
-        line = [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
-        self.drawn += line
-        self.points += line
+        missing = tokens // stride_of(self.window) - len(self.points)
+        before = self.points[-1] if self.points else confidence
+        self.points += [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
 
     def extend(self, tokens: Sequence[Token]) -> None:
         self.texts += [token.text for token in tokens]
@@ -402,9 +403,8 @@ class TokenRecord:
 
     def redraw(self, window: int) -> None:
         """Form all points anew: the session has chosen its window."""
-        self.window = window
+        self.window, self.written = window, 0
         stride = stride_of(window)
-        self.drawn = []
         self.points = [self.mean(end) for end in range(stride, len(self.conf) + 1, stride)]
 
     def mean(self, end: int | None = None) -> float:
@@ -428,26 +428,21 @@ def known_number(value: float | None) -> float | None:
     return None if value is None or isnan(value) else value
 
 
+@dataclass(slots=True)
 class _Branch:
-    __slots__ = ("beginning", "end", "parent", "reported", "round", "text", "tokens", "used")
-
-    def __init__(self, beginning: str, parent: int | None, number: int) -> None:
-        self.beginning, self.parent, self.round = beginning, parent, number
-        self.text = self.end = ""  # `end`: the line feeds at which a step may have been cut
-        self.tokens = 0
-        self.used = False  # the path was made from it
-        self.reported: dict[str, Any] = {}
+    beginning: str
+    parent: int | None
+    round: int
+    text: str = ""
+    end: str = ""  # the line feeds at which a step may have been cut
+    tokens: int = 0
+    used: bool = False  # the path was made from it
+    reported: Json = field(default_factory=dict)
 
     def reaches(self, text: str) -> bool:
         """Whether this text ends within it, or within the end of its line."""
-        length = len(text) - len(self.beginning)
-        if not 0 < length <= len(self.text) + len(self.end) or not text.startswith(self.beginning):
-            return False
-        return (self.text + self.end).startswith(text[len(self.beginning) :])
-
-    def ends_with(self, text: str) -> bool:
-        """Whether this text, which it reaches, is all of it, with or without the end of its line."""
-        return len(text) - len(self.beginning) >= len(self.text)
+        place = len(self.beginning)
+        return len(text) > place and text.startswith(self.beginning) and (self.text + self.end).startswith(text[place:])
 
 
 class SearchTree:
@@ -488,10 +483,14 @@ class SearchTree:
         self._rounds += bool(extends)
 
     def _source(self, text: str) -> int | None:
-        """The branch in which this text ends: at the branch's own end if there is one, else the latest to begin."""
+        """The branch in which this text ends: one that is read to its end if there is any, else the latest to begin."""
         reaching = [number for number, branch in enumerate(self._branches) if branch.reaches(text)]
-        whole = [number for number in reaching if self._branches[number].ends_with(text)]
-        return max(whole or reaching, key=lambda number: len(self._branches[number].beginning), default=None)
+        places = {number: len(self._branches[number].beginning) for number in reaching}
+
+        def rank(number: int) -> tuple[bool, int]:
+            return len(text) - places[number] >= len(self._branches[number].text), places[number]
+
+        return max(reaching, key=rank, default=None)
 
     def _use(self, number: int | None) -> None:
         while number is not None and not self._branches[number].used:
@@ -504,11 +503,10 @@ class SearchTree:
         changes = []
         for number in sorted(self._changed):
             branch = self._branches[number]
-            current: dict[str, Any] = {"parent": branch.parent, "round": branch.round, "tokens": branch.tokens,
-                       "text": branch.text[:SHOWN], "used": branch.used}  # fmt: skip
-            changed = {name: value for name, value in current.items() if branch.reported.get(name, ...) != value}
+            current: Json = {name: getattr(branch, name) for name in ("parent", "round", "tokens", "used")}
+            current["text"] = branch.text[:SHOWN]
+            changes.append({"branch": number} | _changed(branch.reported, current))
             branch.reported = current
-            changes.append({"branch": number, **changed})
         self._changed.clear()
         return changes
 
@@ -526,31 +524,40 @@ def save_log(file: Path, lines: Iterable[bytes]) -> None:
 
 def read_log(file: Path) -> Iterator[tuple[bytes, LogLine]]:
     """Every line up to the result, and what it holds. If the result is missing, the last one is an `error`."""
-    try:
-        with file.open("rb") as handle:
-            raw, first = _first_line(handle)
-            line, number = cast(LogLine | None, first), 1
-            while raw and line is not None:
-                yield raw.replace(b"\r", b"").rstrip(b"\n"), line  # a carriage return would end a server-sent event
-                if "result" in line or "error" in line:
-                    return
-                raw, number = handle.readline(LINE_BYTES), number + 1
-                line = _parse(raw)
-    except OSError as error:
-        raise TraceError(f"{file} cannot be read: {error.strerror or error}") from None
+    with _opened(file) as (handle, raw, head):
+        line: LogLine | None = head
+        number = 1
+        while raw and line is not None:
+            yield raw.replace(b"\r", b"").rstrip(b"\n"), line  # a carriage return would end a server-sent event
+            if "result" in line or "error" in line:
+                return
+            raw, number = handle.readline(LINE_BYTES), number + 1
+            line = _parse(raw)
     end = _error(f"Line {number} of the log is damaged; the run is shown up to it." if raw else INCOMPLETE)
     yield encode(end), end
 
 
 def read_ends(file: Path) -> tuple[LogLine, LogLine]:
     """The first line of a log, and its last one: an `error` if the result is missing. The rest is not read."""
+    with _opened(file) as (handle, _, head):
+        end = _parse(_last_line(handle)) or {}
+    return head, end if "result" in end or "error" in end else _error(INCOMPLETE)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[BinaryIO, bytes, LogLine]]:
+    """A log, and its first line, as bytes and parsed; a file that does not begin with a head is refused."""
     try:
         with file.open("rb") as handle:
-            _, head = _first_line(handle)
-            end = _parse(_last_line(handle))
+            raw = handle.readline(LINE_BYTES)
+            head = _parse(raw) or {}
+            if head.get("schema", SCHEMA) != SCHEMA:
+                raise TraceError(f"{file} has schema {head['schema']}; this version reads {SCHEMA}")
+            if "schema" not in head or "run" not in head:
+                raise TraceError(f"{file} is not a run log")
+            yield handle, raw, head
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror or error}") from None
-    return head, end if end is not None and ("result" in end or "error" in end) else _error(INCOMPLETE)
 
 
 def _parse(raw: bytes) -> LogLine | None:
@@ -558,17 +565,6 @@ def _parse(raw: bytes) -> LogLine | None:
         return _decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-def _first_line(handle: BinaryIO) -> tuple[bytes, LogLine]:
-    """The head, as bytes and parsed; a file that does not begin with one is refused."""
-    raw = handle.readline(LINE_BYTES)
-    line = _parse(raw) or {}
-    if line.get("schema", SCHEMA) != SCHEMA:
-        raise TraceError(f"{handle.name} has schema {line['schema']}; this version reads {SCHEMA}")
-    if "schema" not in line or "run" not in line:
-        raise TraceError(f"{handle.name} is not a run log")
-    return raw, line
 
 
 def _last_line(handle: BinaryIO) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
 from functools import partial
 from math import inf
@@ -106,18 +105,13 @@ class PromptGrowth:
 
 
 class LiveSearch:
-    """The searches of a live run: their branches, and what their prompts cost."""
+    """The searches of a live run, and their branches."""
 
     def __init__(self, run: LiveRun) -> None:
         self._run = run
         self._places = asyncio.Semaphore(run.session.options.parallel)  # of branches
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
-        self.begun, self.ended = 0, False  # requests without a beginning that the server began; whether one has ended
-        self.cached = 0  # their prompt tokens that the server had cached
-        self.reread = self.reread_cached = 0  # prompt tokens of requests with a beginning
-        self.growth = PromptGrowth()
-        self.may_overrun = False  # as that of a branch
 
     def carry_out(self, action: Extend | Adopt | Compute) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
@@ -157,7 +151,7 @@ class LiveSearch:
         Raises:
             EngineError: it is lost, and its path with it.
         """
-        limits, branch, engine = action.limits, Branch(), self._run.engine
+        limits, branch, engine, account = action.limits, Branch(), self._run.engine, self._run.account
         stop = () if limits.stop is None else (limits.stop,)
         longest = limits.max_tokens
         if engine.max_path_tokens is not None:
@@ -182,32 +176,11 @@ class LiveSearch:
                         if tokens:
                             self._run.receive(Sampled(action.path, action.branch, tokens), action.path)
             finally:
-                self._account(branch, action)
-        self.ended |= not action.beginning
+                account.accepted += branch.begun and not action.beginning
+                account.add_end(branch.end, action.beginning, action.tokens)
+        account.ended |= not action.beginning
         self._end(action, branch.continuation())
 
     def _end(self, action: Extend, continuation: Continuation) -> None:
         self._run.receive(Extended(action.path, action.branch, continuation), action.path)
-        self._run.failures.reached()
-
-    def _account(self, branch: Branch, action: Extend) -> None:
-        self.may_overrun |= branch.end.beyond > 0
-        read, cached = branch.end.prompt_tokens, branch.end.cached_tokens or 0
-        self.begun += branch.begun and not action.beginning
-        if read is None:
-            return
-        if action.beginning:
-            self.reread += read
-            self.reread_cached += cached
-            self.growth.add(action.tokens, read, seams=action.beginning.count("\n"))
-        else:
-            self.cached += cached
-            self.growth.add(0, read)
-
-    def final_notes(self) -> Iterator[str]:
-        """What a reader of the outcome should know."""
-        if self.growth.too_small:
-            yield (
-                "the server read fewer tokens than the search sent: its chat template changes the beginning of a "
-                "reply, so that steps do not follow each other; `sureenough doctor` checks it"
-            )
+        self._run.unavailable = 0

@@ -21,7 +21,7 @@ from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
 from sureenough.core.outcome import Snapshot
 from sureenough.drivers.judging import classes_or_own
-from sureenough.drivers.observers import ObservedEvent, Observer, PathText
+from sureenough.drivers.observers import ObservedEvent, Observer, PathReport
 from sureenough.drivers.run_log import INTERVAL, PathTokens, RunLogWriter
 from sureenough.server.kept_runs import KeptRun, KeptRuns
 from sureenough.server.replies import ReplyWriter, RunResult
@@ -168,7 +168,7 @@ class ProgressLine:
 
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        if isinstance(event, Tokens | PathText | Sampled | Extended):
+        if isinstance(event, Tokens | PathReport | Sampled | Extended):
             self.begun.set()
 
     def line(self) -> str:
