@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import sureenough as se
-from sureenough.engines.base import Engine, opened
+from sureenough.engines.base import Engine, SharedEngine
 from sureenough.problems import generate
 from sureenough.strategies import DEFAULT_STRATEGY
 
@@ -24,18 +24,10 @@ WIDTHS: dict[str, dict[str, Any]] = {
 }
 
 
-class Uncounted(Engine):
-    """An open engine without its server's counters, which would add up all runs."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.stream = engine.stream  # type: ignore[method-assign]
-        self.window = engine.window
-
-
 async def measure(engine: Engine, strategy: str, questions: list[str]) -> None:
     """The table, in Markdown; the model is loaded once, and one question is asked first."""
-    async with opened(engine, PARALLEL) as connected:
-        ready = Uncounted(connected)
+    async with engine.open(parallel=PARALLEL) as connected:
+        ready = SharedEngine(connected)  # without its server's counters, which would add up all runs
         await se.aask(questions[0], ready, strategy, paths=PARALLEL, template=engine.template)
         print("| width | tokens | discarded | steps | seconds |\n|---|---|---|---|---|")
         for name, width in WIDTHS.items():

@@ -24,7 +24,7 @@ from sureenough.core.stop_rules import StopRule
 from sureenough.core.options import COUNT, check_options, option
 from sureenough.datasets import Dataset
 from sureenough.datasets.files import DatasetProblem
-from sureenough.engines import Fake
+from sureenough.engines import Engine, Fake
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def engine():
     return Fake(lambda seed: [[se.Token("Answer: red wine" if seed % 2 else "Answer: wine RED", 0.5, 9.0)]])
 
 
-class Dying:
+class Dying(Engine):
     async def stream(self, prompt, *, seed):
         yield [se.Token("so ", 0.5, 9.0)]
         raise ConnectionResetError("the other side \\x1b[31m is gone")

@@ -22,7 +22,7 @@ from sureenough.drivers.blocking import run_blocking
 from sureenough.drivers.judging import classes_or_own, recorded_classes
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
-from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
+from sureenough.engines.base import Engine, Prompt, as_engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.pools.learner import LearnerStates
@@ -96,7 +96,7 @@ def answer_classes(
 @takes_run_options(LIVE_DEFAULTS)
 async def aask(
     question: str | Prompt,
-    engine: SupportsStream | None = None,
+    engine: Engine | None = None,
     strategy: str | Strategy = DEFAULT_STRATEGY,
     *,
     template: str | None = None,
@@ -177,7 +177,7 @@ def _is_served_builtin(engine: Engine) -> bool:
 
 def ask(
     question: str | Prompt,
-    engine: SupportsStream | None = None,
+    engine: Engine | None = None,
     strategy: str | Strategy = DEFAULT_STRATEGY,
     **options: Unpack[AskKeywords],
 ) -> Outcome:

@@ -18,12 +18,13 @@ from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.live import run
+from sureenough.drivers.lockstep import recorded_tokens
 from sureenough.drivers.observers import ObservedEvent, PathReport, RunStarted
-from sureenough.engines import Engine, Fake, Prompt, Recorded
+from sureenough.engines import Engine, Fake, Prompt
 from sureenough.engines.base import End, Report, TokenStream
 from sureenough.engines.fake import Step
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
-from sureenough.pools import Question
+from sureenough.pools import Question, RecordedPath
 from sureenough.spec import resolve
 
 LONG = 60.0  # nothing here waits that long
@@ -37,6 +38,18 @@ def tokens(text: str, n: int = 1, conf: float = 10.0) -> list[Token]:
 def scripted(play: Callable[[int], Iterable[Step]]) -> Fake:
     """A script by the path's number."""
     return Fake(lambda seed: play(NUMBER[seed]))
+
+
+def playing(paths: Sequence[RecordedPath], chunk: int) -> Fake:
+    """Recorded paths, so many tokens at a time."""
+
+    def play(n: int) -> Iterable[Step]:
+        path = paths[n]
+        made = list(recorded_tokens(path))
+        yield from (made[at : at + chunk] for at in range(0, len(made), chunk))
+        yield End(path.finish, "" if path.token_texts or path.answer is None else rf"\boxed{{{path.answer}}}")
+
+    return scripted(play)
 
 
 def live_judge(
@@ -68,24 +81,15 @@ def test_every_path_votes() -> None:
     assert (engine.started, engine.running, engine.most) == (8, 0, 4)
 
 
-class Watching(Recorded):
-    """Keeps how it was asked to watch each path."""
-
-    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        self.watched = [*getattr(self, "watched", []), prompt.watch]
-        async for chunk in super().stream(prompt, seed=seed):
-            yield chunk
-
-
 def test_a_trend_with_a_window_of_its_own_is_not_left_to_an_engine_that_has_one_window(
     real_questions: list[Question],
 ) -> None:
     paths = real_questions[24].paths
     for strategy, own in (("ddc-no-width", False), ("ddc-no-width:trend_window=32", True)):
-        engine = Watching(paths, chunk=7)
+        engine = playing(paths, 7)
         out, again = go(engine, strategy, paths=64, window=64), replay(paths, strategy, paths=64, window=64)
         assert (out.answer, out.votes, out.reason) == (again.answer, again.votes, again.reason)
-        later = engine.watched[16:]
+        later = [prompt.watch for prompt in engine.prompts[16:]]
         assert later
         assert all((watch is None) is own for watch in later)
 
@@ -94,10 +98,10 @@ def test_a_trend_with_a_window_of_its_own_is_not_left_to_an_engine_that_has_one_
 def test_an_engine_that_watches_its_paths_need_not_send_those_without_signals_before_their_end(
     real_questions: list[Question], strategy: str
 ) -> None:
-    engine = Watching(real_questions[24].paths, chunk=7)
+    engine = playing(real_questions[24].paths, 7)
     go(engine, strategy, paths=16, window=64)
-    assert engine.watched
-    assert all(watch.gate == Gate() for watch in engine.watched)
+    assert engine.prompts
+    assert all(prompt.watch is not None and prompt.watch.gate == Gate() for prompt in engine.prompts)
 
 
 def test_confidence_that_the_strategy_does_not_read_is_not_shown() -> None:
@@ -126,7 +130,7 @@ def test_it_gives_the_answer_of_a_replay(
 ) -> None:
     for question in real_questions[23:27]:
         again = replay(question.paths, strategy, paths=64, window=64)
-        live = go(Recorded(question.paths, chunk=chunk), strategy, paths=64, parallel=parallel, window=64)
+        live = go(playing(question.paths, chunk), strategy, paths=64, parallel=parallel, window=64)
         assert (live.answer, live.reason) == (again.answer, again.reason)
         assert live.votes == pytest.approx(again.votes)
         if parallel == 1:

@@ -23,7 +23,7 @@ from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
 from sureenough.engines import Engine, Fake, Prompt
-from sureenough.engines.base import End, ExtendOptions, Report, TokenStream, as_engine
+from sureenough.engines.base import End, ExtendOptions, Report, TokenStream
 from sureenough.engines.fake import Step
 from sureenough.errors import CannotExtend
 from sureenough.pools.journal import Journal
@@ -341,16 +341,11 @@ def test_a_recording_has_no_more_workers_than_paths(tmp_path: Path) -> None:
     assert engine.opened == [6]
 
 
-def test_an_object_that_is_no_engine_keeps_the_name_of_its_class() -> None:
-    """What is learned is kept by this name: two engines without one must not share it."""
-
-    class Plain:
-        def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-            return Counting().stream(prompt, seed=seed)
-
-    engine = as_engine(Plain())
-    assert engine.model_name() == "Plain"
-    with pytest.raises(CannotExtend, match="Plain cannot be extended: Plain engines only start paths"):
+def test_an_engine_that_only_starts_paths_says_so() -> None:
+    """What is learned is kept by the name of its class: two engines without one must not share it."""
+    engine = Counting()
+    assert engine.model_name() == "Counting"
+    with pytest.raises(CannotExtend, match="Counting cannot be extended: Counting engines only start paths"):
         engine.extend(Prompt.user("?"), "so", ExtendOptions(max_tokens=1), seed=0)
 
 

@@ -13,21 +13,19 @@ import re
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import pytest
 from yarl import URL
 
 from sureenough.core.events import Token, path_seed
-from sureenough.engines import Engine, Fake, Prompt, Recorded
+from sureenough.engines import Engine, Fake, Prompt
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import too_few
 from sureenough.errors import EngineError, MissingLogprobs
-from sureenough.pools import RecordedPath
 from tests.engines.bridge import bridged
 from tests.engines.misbehaving import Manner, serving
 from tests.engines.relay import relay
@@ -76,20 +74,6 @@ async def fake(trouble: Trouble) -> AsyncIterator[Held]:
 
     engine = Fake(script, continuations)
     yield Held(engine, lambda: engine.running)
-
-
-@cache
-def recorded_paths(tokens: int) -> list[RecordedPath]:
-    signals = [_signals(seed, tokens) for seed in SEEDS[:16]]
-    return [RecordedPath("7", [t.peak for t in made], [t.conf for t in made], text=r"so \boxed{7}") for made in signals]
-
-
-@asynccontextmanager
-async def recorded(trouble: Trouble) -> AsyncIterator[Held]:
-    if trouble == "broken":
-        pytest.skip("recorded paths do not break")
-    engine = Recorded(recorded_paths({"endless": 20_000, "silent": 0}.get(trouble, 11)))
-    yield Held(engine, lambda: engine.running, extends=False)
 
 
 @asynccontextmanager
@@ -233,7 +217,6 @@ async def _relayed(url: str, cut_after: int | None) -> AsyncIterator[str]:
 
 ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "fake": fake,
-    "recorded": recorded,
     "chat": http,
     "completions": completions,
     "spread": spread,

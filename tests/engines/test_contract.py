@@ -19,7 +19,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.engines import Engine, Prompt
-from sureenough.engines.base import End, ExtendOptions, Piece, as_part, opened
+from sureenough.engines.base import End, ExtendOptions, Piece, as_part
 from sureenough.errors import CannotExtend, EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from tests.engines.makers import ENGINES, PROMPT, SEEDS, Held, Trouble
@@ -43,7 +43,7 @@ def bounded(make: Callable[[Trouble], AbstractAsyncContextManager[Held]], troubl
 
 async def whole(engine: Engine, seed: int, prompt: Prompt = PROMPT) -> tuple[list[tuple[float, float]], str]:
     signals, text = [], ""
-    async with opened(engine, 1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
+    async with engine.open(parallel=1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
         async for chunk in chunks:
             part = as_part(chunk)
             signals += [(token.peak, token.conf) for token in part.tokens]
@@ -78,7 +78,7 @@ def test_a_seed_gives_its_path_again(make: Any) -> None:
 @every_engine
 def test_closing_frees_the_slot(make: Any) -> None:
     async def use(held: Held) -> None:
-        async with opened(held.engine, 2) as ready:
+        async with held.engine.open(parallel=2) as ready:
             for seed in SEEDS[:5]:  # more than there are slots
                 async with aclosing(ready.stream(PROMPT, seed=seed)) as chunks:
                     assert as_part(await anext(chunks)).tokens
@@ -134,7 +134,7 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
 async def continued(engine: Engine, beginning: str, seed: int = SEEDS[3], **options: Any) -> tuple[list[Piece], End]:
     """The pieces and the end of a beginning's continuation at T = 0."""
     chosen = ExtendOptions(**({"max_tokens": 8, "temperature": 0.0} | options))
-    async with opened(engine, 1) as ready, aclosing(ready.extend(PROMPT, beginning, chosen, seed=seed)) as chunks:
+    async with engine.open(parallel=1) as ready, aclosing(ready.extend(PROMPT, beginning, chosen, seed=seed)) as chunks:
         *pieces, end = [as_part(chunk) async for chunk in chunks]
     assert isinstance(end, End)
     assert not end.text
@@ -185,7 +185,7 @@ def test_closing_a_continuation_frees_the_slot(make: Any) -> None:
     async def use(held: Held) -> None:
         if held.extends:
             options = ExtendOptions(max_tokens=1000)
-            async with opened(held.engine, 2) as ready:
+            async with held.engine.open(parallel=2) as ready:
                 for seed in SEEDS[:5]:
                     async with aclosing(ready.extend(PROMPT, "so ", options, seed=seed)) as chunks:
                         await anext(chunks)

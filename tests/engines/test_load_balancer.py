@@ -16,7 +16,7 @@ from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt, load_balancer
-from sureenough.engines.base import Engine, ExtendOptions, as_part, opened
+from sureenough.engines.base import Engine, ExtendOptions, as_part
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import (
     FAILURES,
@@ -227,7 +227,7 @@ def test_a_path_that_has_begun_is_not_moved() -> None:
     breaking, well = Fake(script), answering()
 
     async def use() -> None:
-        async with opened(LoadBalancer([breaking, well]), 1) as ready:
+        async with LoadBalancer([breaking, well]).open(parallel=1) as ready:
             async for _ in ready.stream(PROMPT, seed=1):
                 pass
 

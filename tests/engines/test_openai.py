@@ -22,10 +22,9 @@ from typing import Any
 import httpx
 import pytest
 
-import sureenough as se
 from sureenough.api import ask
 from sureenough.core.events import Token
-from sureenough.engines.base import End, Engine, ExtendOptions, Part, Prompt, as_part, opened
+from sureenough.engines.base import End, Engine, ExtendOptions, Part, Prompt, as_part
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import LocalConnection
 from sureenough.engines.openai import errors
@@ -773,14 +772,6 @@ def test_14_20_a_local_server_that_fails_raises_only_our_errors(reply: bytes) ->
             run(answer, use)
 
 
-def test_an_object_with_nothing_but_stream_is_an_engine() -> None:
-    class Plain:
-        async def stream(self, prompt: Prompt, *, seed: int) -> Any:
-            yield [se.Token(r"\boxed{7}", 0.5, 9.0)]
-
-    assert se.ask("3 + 4?", Plain(), "sc", paths=4).answer == "7"
-
-
 @pytest.mark.parametrize(
     ("value", "sent"),
     [("a\nb", b"a b"), ("a\r\nSet-Cookie: x", b"a Set-Cookie: x"), ("\udcff", b"?"), ("\x00", None)],
@@ -815,7 +806,7 @@ def client(server: Server) -> OpenAI:
 
 async def first_error(engine: Engine, *, beginning: str | None = None) -> EngineError:
     prompt, options = Prompt.user("?"), ExtendOptions(max_tokens=9)
-    async with opened(engine, 1) as ready:
+    async with engine.open(parallel=1) as ready:
         stream = ready.stream(prompt, seed=1)
         if beginning is not None:
             stream = ready.extend(prompt, beginning, options, seed=1)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 import sureenough as se
-from sureenough.engines.base import End, ExtendOptions, as_part, opened
+from sureenough.engines.base import End, ExtendOptions, as_part
 from sureenough.problems import generate
 from tests.vllm.test_served import bounded, engine, now
 
@@ -45,7 +45,7 @@ def test_a_search_reaches_an_answer_and_counts_what_the_server_generated(method:
 
 def test_the_server_says_that_a_line_feed_ended_a_line() -> None:
     async def ends() -> list[str | None]:
-        async with opened(engine(), 1) as ready:
+        async with engine().open(parallel=1) as ready:
             prompt, line = (
                 se.Prompt.user(PROBLEM.question),
                 ExtendOptions(max_tokens=200, stop=("\n",), temperature=0.0),

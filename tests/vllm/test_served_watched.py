@@ -22,7 +22,7 @@ from sureenough.core.outcome import Snapshot
 from sureenough.core.pruning import Gate
 from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.drivers.record import RecordQuestion, record
-from sureenough.engines.base import WatchOptions, as_part, opened
+from sureenough.engines.base import WatchOptions, as_part
 from sureenough.engines.openai.client import OpenAI, settled_counters
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.watch.client import fetch_monitor_info
@@ -238,7 +238,7 @@ def test_other_requests_are_unchanged() -> None:
 def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
     async def use() -> int:
         guard = WatchOptions(16, Gate())
-        async with opened(engine(max_path_tokens=1500), 1) as ready:
+        async with engine(max_path_tokens=1500).open(parallel=1) as ready:
             chunks = ready.stream(replace(PROMPT, watch=guard), seed=3)
             seen = 0
             async for chunk in chunks:

@@ -39,7 +39,6 @@ from sureenough.core.session import Session
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
 from sureenough.drivers.replay import fast_replay
-from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
 from sureenough.spec import resolve
@@ -191,7 +190,7 @@ def _path_lines(path: PathSnapshot, recorded: RecordedPath) -> str:
     head += "no answer" if path.answer is None else f"answer {path.answer}"
     if recorded.text is None:
         return head
-    generated = token_texts(recorded)
+    generated = recorded.token_texts
     return f"{head}\n{recorded.text if generated is None else generated[: path.tokens]}"
 
 

@@ -22,10 +22,9 @@ from sureenough.core.events import Action, Ended, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Snapshot
 from sureenough.drivers import replay
-from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.lockstep import lockstep, recorded_tokens
 from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.drivers.run_log import RunLogWriter, read_ends
-from sureenough.engines.recorded import chunks_of, path_text, token_texts
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question, RecordedPath, is_address, is_pool
 from sureenough.spec import resolve
@@ -95,10 +94,11 @@ class _WithTexts:
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         if isinstance(event, Ended):
             path = self._paths[event.path]
-            for last in list(chunks_of(path, 1))[-2:-1]:
-                self._log(Tokens(event.path, last.tokens), (), snapshot)
-            if token_texts(path) is None:
-                self._log(PathReport(event.path, path_text(path)), (), snapshot)
+            if path.tokens:
+                self._log(Tokens(event.path, list(recorded_tokens(path))[-1:]), (), snapshot)
+            if path.token_texts is None:
+                without_text = "" if path.answer is None else f"\\boxed{{{path.answer}}}"
+                self._log(PathReport(event.path, without_text if path.text is None else path.text), (), snapshot)
         self._log(event, actions, snapshot)
 
 

@@ -39,7 +39,7 @@ from sureenough.core.session import Session
 from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note
 from sureenough.drivers.observers import ObservedEvent, Observer, PathReport, RunStarted
 from sureenough.drivers.search import LiveSearch, PromptGrowth
-from sureenough.engines.base import End, Engine, Part, Piece, Prompt, Report, WatchOptions, as_part, opened
+from sureenough.engines.base import End, Engine, Part, Piece, Prompt, Report, WatchOptions, as_part
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -269,7 +269,7 @@ class LiveRun:
             raise self.error
 
     async def run_paths(self) -> None:
-        async with opened(self.engine, self.session.options.parallel) as self.engine:
+        async with self.engine.open(parallel=self.session.options.parallel) as self.engine:
             self.is_open = True
             async with asyncio.TaskGroup() as self.tasks:
                 self.session.receive(Regrouped({}))  # from now on, no vote is counted before its class is known

@@ -19,7 +19,6 @@ from sureenough.core.events import (
 )
 from sureenough.core.session import Session
 from sureenough.drivers.observers import Observer, RunStarted
-from sureenough.engines.recorded import token_texts
 from sureenough.errors import ProtocolError
 from sureenough.pools import RecordedPath, SummarisedPath
 
@@ -43,7 +42,7 @@ def lockstep(
         for action in actions:
             match action:
                 case Start(number):
-                    running[number] = _tokens(paths[number])
+                    running[number] = recorded_tokens(paths[number])
                     remaining[number] = paths[number].tokens
                 case Cancel(number):
                     running.pop(number, None)
@@ -72,9 +71,9 @@ def lockstep(
     return ticks
 
 
-def _tokens(path: RecordedPath | SummarisedPath) -> Iterator[Token]:
+def recorded_tokens(path: RecordedPath | SummarisedPath) -> Iterator[Token]:
     if isinstance(path, SummarisedPath):
         raise ProtocolError("a path without its signals cannot be replayed token by token")
     signals = zip(path.peak, path.conf, strict=True)
-    texts = token_texts(path) or repeat("")
+    texts = path.token_texts or repeat("")
     return (Token(text, float(peak), float(conf)) for text, (peak, conf) in zip(texts, signals, strict=False))

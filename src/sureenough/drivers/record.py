@@ -18,7 +18,7 @@ from sureenough.answers import Judge, for_question
 from sureenough.answers.kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import extract_in_run
-from sureenough.engines.base import End, Engine, Part, Piece, Prompt, WatchOptions, as_part, opened
+from sureenough.engines.base import End, Engine, Part, Piece, Prompt, WatchOptions, as_part
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, TraceError, UsageError
 from sureenough.json_text import mend
 from sureenough.pools import Journal, Pool, PoolInfo, Question, RecordedPath, write_journal_pool
@@ -55,7 +55,7 @@ class _InProcess(NamedTuple):
 @asynccontextmanager
 async def in_process(engine: Engine, *, parallel: int, calls: int) -> AsyncIterator[OpenExecutor]:
     """One engine, used by this process."""
-    async with opened(engine, parallel) as ready:
+    async with engine.open(parallel=parallel) as ready:
         yield _InProcess(ready, calls)
 
 

@@ -1,15 +1,14 @@
 """The contract of engines: what they receive, what they send, and what they are.
 
-An engine is an object that streams one path per call, a piece at a time. `Engine` has a default for everything but
-`stream`. An object with nothing but `stream` is an engine, too: `as_engine` gives it the defaults.
+An engine streams one path per call, a piece at a time. `Engine` has a default for everything but `stream`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.core.options import DEFAULT_WINDOW
@@ -157,13 +156,6 @@ def as_part(sent: Part | Sequence[Token]) -> Part:
 # -- what an engine is
 
 
-class SupportsStream(Protocol):
-    """The least that an engine must have."""
-
-    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        """Generate one path; see `Engine.stream`."""
-
-
 StartRequest = Callable[["Engine"], TokenStream]
 """Starts a path or a continuation on an engine."""
 
@@ -194,7 +186,8 @@ class Engine:
         Raises:
             CannotExtend: this engine cannot.
         """
-        raise CannotExtend(f"{self.model_name()} cannot be extended: {self._kind()} engines only start paths")
+        kind = type(self).__name__
+        raise CannotExtend(f"{self.model_name()} cannot be extended: {kind} engines only start paths")
 
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
@@ -206,9 +199,6 @@ class Engine:
 
     def model_name(self) -> str:
         """The model, as far as the engine knows it; what is learned of its confidence is kept under this name."""
-        return self._kind()
-
-    def _kind(self) -> str:
         return type(self).__name__
 
     def sampling(self) -> dict[str, Any]:
@@ -251,28 +241,15 @@ class ClosedEngine(Engine):
                 yield chunk
 
 
-class _Adapted(Engine):
-    """An object that is not derived from `Engine`, with the defaults for all that it lacks."""
-
-    def __init__(self, engine: SupportsStream) -> None:
-        self._class = type(engine).__name__
-        for name in vars(Engine):
-            if not name.startswith("_") and hasattr(engine, name):
-                setattr(self, name, getattr(engine, name))
-
-    def _kind(self) -> str:
-        return self._class
-
-
-def as_engine(engine: SupportsStream) -> Engine:
-    """Any object with `stream` as an `Engine`."""
-    if isinstance(engine, type) or not callable(getattr(engine, "stream", None)):
+def as_engine(engine: object) -> Engine:
+    """The same object, or an error that says what an engine is."""
+    if not isinstance(engine, Engine):
         given = repr(engine) if isinstance(engine, str) else getattr(engine, "__name__", type(engine).__name__)
         raise UsageError(
-            f"the engine is {given}; it must be an object with a method stream, such as OpenAI(url, model=…), or None "
-            "for the built-in model. A strategy comes after it, or as strategy='sure'"
+            f"the engine is {given}; it must be an object derived from sureenough.engines.Engine, such as "
+            "OpenAI(url, model=…), or None for the built-in model. A strategy comes after it, or as strategy='sure'"
         )
-    return engine if isinstance(engine, Engine) else _Adapted(engine)
+    return engine
 
 
 class SharedEngine(Engine):
@@ -293,27 +270,18 @@ class SharedEngine(Engine):
         return self._engine.model_name()
 
 
-@asynccontextmanager
-async def opened(engine: SupportsStream, parallel: int) -> AsyncIterator[Engine]:
-    """An engine ready for a run."""
-    async with as_engine(engine).open(parallel=parallel) as ready:
-        yield as_engine(ready)
-
-
 # -- engines of other packages, by entry point or as `module:attribute`
 
 
 def _accepted(thing: Any) -> Engine:
     """An engine, or what makes one when it is called: a class, or a function without arguments."""
-    if isinstance(thing, type) or not hasattr(thing, "stream"):
+    if not isinstance(thing, Engine):
         if not callable(thing):
-            raise UsageError(f"it is {type(thing).__name__}, which has no method stream")
+            raise UsageError(f"it is {type(thing).__name__}, which is not derived from sureenough.engines.Engine")
         try:
             thing = thing()
         except Exception as error:  # whatever the code of another package raises
             raise UsageError(f"making the engine failed: {type(error).__name__}: {error}"[:300]) from None
-    if not hasattr(thing, "stream"):
-        raise UsageError(f"it makes {type(thing).__name__}, which has no method stream")
     return as_engine(thing)
 
 

@@ -12,16 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Literal
 
-from sureenough.engines.base import (
-    Engine,
-    ExtendOptions,
-    Prompt,
-    StartRequest,
-    SupportsStream,
-    TokenStream,
-    as_engine,
-    as_part,
-)
+from sureenough.engines.base import Engine, ExtendOptions, Prompt, StartRequest, TokenStream, as_engine, as_part
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
 CHECK_SECONDS: Final = 5.0  # between two checks of all engines
@@ -35,6 +26,13 @@ MOST_PROMPTS: Final = 4096  # that are remembered of a server
 Fate = Literal["finished", "refused", "failed", "gone"]
 """How a request ended: also one that was closed before its end is finished; one to a server that is gone was not
 received. It is not the server's fault if a request is refused."""
+
+
+def fate_of(error: EngineError) -> Fate:
+    """How a request ended that raised this error."""
+    if isinstance(error, EngineUnavailable):
+        return "gone"
+    return "refused" if isinstance(error, EngineRejected | MissingLogprobs) else "failed"
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +100,7 @@ def choose(loads: Sequence[ServerLoad], prompt: int | None = None, tried: Collec
 class LoadBalancer(Engine):
     """Distributes paths over engines. Several runs may share it; the load is that of all of them together."""
 
-    def __init__(self, engines: Sequence[SupportsStream], loads: Sequence[ServerLoad] = ()) -> None:
+    def __init__(self, engines: Sequence[Engine], loads: Sequence[ServerLoad] = ()) -> None:
         if not engines:
             raise UsageError("engines is empty; give at least one engine")
         self.engines = list(map(as_engine, engines))
@@ -157,11 +155,7 @@ class LoadBalancer(Engine):
                         yield chunk
                 return
             except EngineError as error:
-                gone, refused = (
-                    isinstance(error, EngineUnavailable),
-                    isinstance(error, EngineRejected | MissingLogprobs),
-                )
-                fate = "gone" if gone else "refused" if refused else "failed"
+                fate = fate_of(error)
                 if len(engines) > 1:
                     error.at_server(load.server)
                 tried.add(index)

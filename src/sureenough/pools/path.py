@@ -45,6 +45,11 @@ class RecordedPath:
     def tokens(self) -> int:
         return len(self.conf)
 
+    @property
+    def token_texts(self) -> str | None:
+        """The text of every token, if each is one character, as the built-in model's are: pools keep whole texts."""
+        return self.text if self.text is not None and len(self.text) == self.tokens else None
+
     def windows(self, window: int) -> Windows:
         """All its windows of that size; computed once."""
         windows = self._scans.get(window)

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from sureenough.engines.base import Engine, opened
+from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, SureEnoughError, TraceError, UsageError
 from sureenough.ray.cluster import START_SECONDS, Node, Parcel, nodes, on_node
@@ -191,7 +191,7 @@ class Runner:
         self._secrets = tuple(parcel.keys.values())
         make, parallel = parcel.unpack()
         try:
-            self._engine = await self._stack.enter_async_context(opened(make(), parallel))
+            self._engine = await self._stack.enter_async_context(make().open(parallel=parallel))
         except Exception as error:  # whatever the code of another package raises
             return self._failed(error)
         return None

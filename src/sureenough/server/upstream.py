@@ -16,7 +16,7 @@ import msgspec
 
 from sureenough import reasoner
 from sureenough.answers import resolve_kind
-from sureenough.engines.base import Engine, SharedEngine, opened
+from sureenough.engines.base import Engine, SharedEngine
 from sureenough.engines.load_balancer import Fate, LoadBalancer, ServerLoad, checked, choose
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
@@ -214,10 +214,8 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     async with AsyncExitStack() as stack:
         if settings.engine is not None:
-            ready, longest = (
-                await stack.enter_async_context(opened(settings.engine, at_once)),
-                settings.limits.path_tokens,
-            )
+            ready = await stack.enter_async_context(settings.engine.open(parallel=at_once))
+            longest = settings.limits.path_tokens
             shared = SharedEngine(ready)
             shared.max_path_tokens = min(longest, ready.max_path_tokens or longest)
             template = settings.template or template_of(judge, settings.engine.template)
