@@ -1,4 +1,4 @@
-"""`--ray` with and without an address, and what is refused before a cluster is needed."""
+"""`--ray`: what is refused before a cluster is needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.cli.options import with_addresses
 from sureenough.errors import UsageError
 from sureenough.ray.cluster import check_address
 from tests.cli.recording import write_sums
@@ -14,27 +13,13 @@ from tests.processes import CLEAN, sureenough
 
 
 @pytest.mark.parametrize(
-    ("words", "complete"),
-    [
-        ([], []),
-        (["--ray"], ["--ray=auto"]),
-        (["--ray", "-o", "x"], ["--ray=auto", "-o", "x"]),
-        (["--ray", "questions.csv"], ["--ray=auto", "questions.csv"]),
-        (["--ray", "10.0.0.5:6379"], ["--ray", "10.0.0.5:6379"]),
-        (["--ray", "[::1]:6379"], ["--ray", "[::1]:6379"]),
-        (["--ray", "auto", "x"], ["--ray", "auto", "x"]),
-        (["--ray=head:1", "x"], ["--ray=head:1", "x"]),
-    ],
-)
-def test_an_address_may_follow(words: list[str], complete: list[str]) -> None:
-    assert with_addresses(words) == complete
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--ray", "--url", "http://me:hunter2@127.0.0.1:9/v1", "--model", "m"], "put the URL into SUREENOUGH_URL"),
-        (["--ray", "--dry-run"], "--dry-run samples on this machine: leave --ray out"),
+        (
+            ["--ray", "auto", "--url", "http://me:hunter2@127.0.0.1:9/v1", "--model", "m"],
+            "put the URL into SUREENOUGH_URL",
+        ),
+        (["--ray", "auto", "--dry-run"], "--dry-run samples on this machine: leave --ray out"),
     ],
 )
 @pytest.mark.parametrize("verb", ["record", "bench"])

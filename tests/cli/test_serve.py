@@ -61,7 +61,7 @@ def test_every_limit_of_the_file_reaches_the_server(tmp_path: Path, monkeypatch:
     for name, value in configured(tmp_path, f"[serve]\nlog-level = 'warning'\n[serve.limits]\n{text}").items():
         monkeypatch.setenv(name, value)
     served: list[ServerSettings] = []
-    monkeypatch.setattr("sureenough.cli.serve.run", lambda settings, *_: served.append(settings))
+    monkeypatch.setattr("sureenough.cli.serve.serve", lambda settings, *_: served.append(settings))
     done = CliRunner().invoke(app, ["serve"])
     assert done.exit_code == 0, done.output
     assert (asdict(served[0].limits), served[0].log_level) == (LIMITS, "warning")

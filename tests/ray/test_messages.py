@@ -81,7 +81,8 @@ def test_no_cluster_at_the_address(dataset: Path, tmp_path: Path) -> None:
 
 def test_ray_is_not_installed(dataset: Path, tmp_path: Path) -> None:
     command = ["-m", "sureenough", *words("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet"), "--ray"]
-    assert "Ray is not installed: pip install 'sureenough[ray]'" in refused(*command, **without("ray", tmp_path / "no"))
+    message = refused(*command, "auto", **without("ray", tmp_path / "no"))
+    assert "Ray is not installed: pip install 'sureenough[ray]'" in message
 
 
 @pytest.mark.parametrize(

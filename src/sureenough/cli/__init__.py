@@ -72,11 +72,8 @@ class Verb(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
-        from sureenough.cli.config import config_file, defaults
-        from sureenough.cli.options import RAY, with_addresses
+        from sureenough.cli.options import config_file, defaults
 
-        if any(RAY in option.opts for option in self.params):
-            args = with_addresses(args)
         if parent is not None and not extra.get("resilient_parsing"):  # completion needs no values
             try:
                 extra["default_map"] = defaults(self, lambda: {name: parent.command.load(name) for name in VERBS})

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sureenough.answers import canonical_key, explain, extract, resolve_kind
-from sureenough.cli.options import Kind
+from sureenough.cli.options import AsJson, Kind
 from sureenough.errors import UsageError
 
 
@@ -22,7 +22,7 @@ def command(
     kind: Kind = "math",
     choices: Annotated[str, typer.Option(help="With --kind choice: the letters that were offered.")] = "ABCD",
     fallback: Annotated[str | None, typer.Option(help="With --extract: last-number reads prose, too.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say whether two answers are the same and how that was decided, or extract the answer from a text."""
     if file is not None and not pair:

@@ -17,14 +17,19 @@ from typing import Annotated, Final
 import typer
 
 from sureenough.api import ask
-from sureenough.cli.config import CONFIG
-from sureenough.cli.engine import (
-    EngineOptions,
-    Template,
-    print_hint,
-)
+from sureenough.cli.engine import EngineOptions, Template, print_hint
 from sureenough.cli.live_display import display
-from sureenough.cli.options import STRATEGY_HELP, Kind, Prices, option_group, rare_option, run_options, with_options
+from sureenough.cli.options import (
+    CONFIG,
+    STRATEGY_HELP,
+    AsJson,
+    Kind,
+    Prices,
+    option_group,
+    rare_option,
+    run_options,
+    with_options,
+)
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
@@ -59,7 +64,7 @@ def command(
     prices: Prices,
     show_path: Annotated[bool, rare_option("--show-path", help="Print the path that the answer is from.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     log: Annotated[
         Path | None, rare_option(help="Write the run's log, with all texts, to this file; `view` shows it.")
     ] = None,

@@ -21,14 +21,17 @@ from sureenough.bench.report import build, saved
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.run import Model, RunFolder, execute, plan_estimate, prepare
 from sureenough.bench.tables import aligned, without_constants
-from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, print_counts
 from sureenough.cli.options import (
     GRADER_HELP,
-    STRATEGIES_HELP,
+    AsJson,
+    DryRun,
+    Jobs,
     PoolKind,
     Prices,
     RayAddress,
+    Strategies,
+    is_typed,
     join,
     on_cluster,
     option_group,
@@ -49,7 +52,7 @@ SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "fi
 
 
 @with_options(
-    server=option_group(EngineOptions, leave_out=("url", "metrics", "context", "threads")),
+    server=option_group(EngineOptions, leave_out=("metrics", "context", "threads")),
     run=run_options(
         None,
         only=("paths", "window", "parallel", "seed"),
@@ -64,10 +67,7 @@ def command(
     plan: Annotated[Path | None, typer.Option(help="A TOML file; the command line takes precedence over it.")] = None,
     pool: Annotated[Texts, typer.Option(help="Recorded paths; repeat it for several.")] = None,
     dataset: Annotated[Texts, typer.Option(help="A name, NAME=FILE, or a FILE of questions; repeatable.")] = None,
-    url: Annotated[
-        Texts, typer.Option(help="A server; several with the same model share the work.", envvar="SUREENOUGH_URL")
-    ] = None,
-    strategy: Annotated[Texts, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
+    strategy: Strategies = None,
     sweep: Annotated[
         Texts, typer.Option(help="warmup=8,16 for an option of the strategies; 8,16 for the experiment's own sweep.")
     ] = None,
@@ -79,16 +79,14 @@ def command(
     live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
     server: EngineOptions,
     ray: RayAddress = None,
-    jobs: Annotated[int | None, rare_option(help="Processes that replay; all cores by default.")] = None,
+    jobs: Jobs = None,
     prices: Prices,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Sample up to four paths per dataset and model; estimate the rest.")
-    ] = False,
+    dry_run: DryRun = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/EXPERIMENT.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Only write the report of a finished run again.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first.
 
@@ -104,18 +102,32 @@ def command(
         typer.echo(_list_as_json() if as_json else _list())
         return
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
-    named = {"engine": server.plugin} if server.plugin else {"url": list(url or ()), "model": server.model}
-    engines = [{**named, **sampling}] if url or server.model or server.plugin else None
-    typed = any(is_typed(context, name) for name in ("url", "model", "plugin"))
+    named = {"engine": server.plugin} if server.plugin else {"url": server.url or [], "model": server.model}
+    engines = [{**named, **sampling}] if server.url or server.model or server.plugin else None
+    engine_typed = any(is_typed(context, name) for name in ("url", "model", "plugin"))
     option_sweeps, own_sweep = _sweeps(sweep)
-    chosen = read_plan(plan, {
-        "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, kind),
-        "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
-        "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "limit": limit, "grader": grader,
-        "kind": None if dataset else kind, "live": live, "jobs": jobs,
-    }, sampling={name: value for name, value in sampling.items() if is_typed(context, name)},
-       fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
-    models = _models(chosen, join(ray, context, dry_run=dry_run))
+    chosen = read_plan(
+        plan,
+        {
+            "experiment": experiment,
+            "pools": pool,
+            "datasets": [{"dataset": name} | ({"kind": kind} if kind else {}) for name in dataset or ()] or None,
+            "engines": engines if engine_typed else None,
+            "strategies": split_strategies(strategy),
+            "sweeps": option_sweeps or None,
+            "sweep": own_sweep,
+            "kind": None if dataset else kind,
+            **run,
+            "repeats": repeats,
+            "limit": limit,
+            "grader": grader,
+            "live": live,
+            "jobs": jobs,
+        },
+        sampling={name: value for name, value in sampling.items() if is_typed(context, name)},
+        fallback={"jobs": cores()} | ({"engines": engines} if engines and not engine_typed else {}),
+    )
+    models = _models(chosen, join(ray, context))
     prepared = prepare(chosen, models)
     path = output or Path("runs") / chosen.experiment
     if dry_run:
@@ -176,11 +188,7 @@ def _list_as_json() -> str:
     return json.dumps({"experiments": experiments, "datasets": datasets}, ensure_ascii=False)
 
 
-def _datasets(names: Texts, kind: str | None) -> list[Any] | None:
-    return [{"dataset": name} | ({"kind": kind} if kind else {}) for name in names] if names else None
-
-
-def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | None]:
+def _sweeps(texts: Texts) -> tuple[dict[str, list[str]], list[float] | None]:
     """Sweeps of options of the strategies (`warmup=8,16`), and the experiment's own sweep (`8,16`)."""
     options: dict[str, list[str]] = {}
     own: list[float] | None = None
@@ -195,27 +203,28 @@ def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | No
             raise UsageError(
                 f"--sweep {text}: give numbers such as 8,16,32, or an option such as warmup=8,16"
             ) from None
-    return options or None, own
+    return options, own
 
 
-def _models(plan: BenchPlan, cluster: Any = None) -> list[Model]:
+def _models(plan: BenchPlan, cluster: Any) -> list[Model]:
     """The engines of the plan; the built-in model if datasets are named without one."""
     choices = plan.engines or ((EngineChoice(),) if plan.datasets else ())
     if cluster is not None and not choices:
         raise UsageError("--ray samples paths from engines, and this plan replays recorded ones: leave it out")
-    return [_model(choice, cluster) for choice in choices]
-
-
-def _model(choice: EngineChoice, cluster: Any) -> Model:
-    engine = _engine(choice)
-    name = choice.name or choice.model or choice.engine or engine.model_name()
-    elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))
-    executor = None if cluster is None else on_cluster(cluster, partial(_engine, elsewhere, quiet=True))
-    return Model(str(name), engine, executor)
+    models = []
+    for choice in choices:
+        engine, executor = _engine(choice), None
+        if cluster is not None:
+            elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))
+            executor = on_cluster(cluster, partial(_engine, elsewhere, quiet=True))
+        name = choice.name or choice.model or choice.engine or engine.model_name()
+        models.append(Model(name, engine, executor))
+    return models
 
 
 def _engine(choice: EngineChoice, quiet: bool = False) -> Engine:
     """The engine of a choice; several URLs share the work."""
     sampling = {name: getattr(choice, name) for name in SAMPLING}
-    urls = list(choice.urls) or None
-    return EngineOptions(url=urls, model=choice.model, plugin=choice.engine, **sampling).any_engine(quiet=quiet)
+    return EngineOptions(url=list(choice.urls), model=choice.model, plugin=choice.engine, **sampling).any_engine(
+        quiet=quiet
+    )

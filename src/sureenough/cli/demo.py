@@ -21,7 +21,7 @@ from sureenough.bench import Comparison, compare
 from sureenough.bench.comparison import to_json
 from sureenough.bench.result import ComparedStrategy
 from sureenough.cli.live_display import display
-from sureenough.cli.options import run_options, with_options
+from sureenough.cli.options import AsJson, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
@@ -75,7 +75,7 @@ def command(
     *,
     run: RunOptions,
     live: Annotated[bool, typer.Option(help="Begin with a question to a small model.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask one hard question live, then compare strategies on recorded paths; needs only this machine."""
     started = time.monotonic()

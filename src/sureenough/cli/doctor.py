@@ -10,12 +10,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import typer
 
 from sureenough.cli.engine import EngineOptions
-from sureenough.cli.options import option_group, with_options
+from sureenough.cli.options import AsJson, option_group, with_options
 from sureenough.cli.terminal import echo, plural
 from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import End, Engine, ExtendOptions, Prompt, TokenStream, as_part
@@ -57,7 +57,7 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
 def command(
     *,
     server: EngineOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
     each = server.each_server()

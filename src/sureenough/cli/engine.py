@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from sureenough import reasoner
-from sureenough.cli.config import CONFIG
-from sureenough.cli.options import file_option, rare_option
+from sureenough.cli.options import CONFIG, file_option, rare_option
 from sureenough.cli.terminal import echo
 from sureenough.engines.base import Engine, named_engine
 from sureenough.engines.load_balancer import LoadBalancer
@@ -19,6 +18,7 @@ from sureenough.engines.local.models import HUB_PREFIX
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.errors import given_twice
 from sureenough.errors import SureEnoughError, UsageError
+from sureenough.plugins import described
 from sureenough.redact import printable_url
 from sureenough.spec import is_strategy_name
 
@@ -40,15 +40,15 @@ Model = Annotated[
 ]
 Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
 TopP = Annotated[float, file_option("Nucleus sampling.")]
-MaxPathTokens = Annotated[
-    int | None, rare_option(help="The most tokens per path; the server's own limit, or 32,768, by default.")
-]
 Template = Annotated[
     str | None,
     rare_option(help="The prompt, containing {question}; by default it asks for reasoning and a boxed answer."),
 ]
 FirstToken = Annotated[float, file_option("Seconds to wait for a path's first token.")]
 Stall = Annotated[float, file_option("Seconds to wait between tokens.")]
+Plugin = Annotated[
+    str | None, rare_option("--engine", help="An engine of another package: its name, or module:attribute.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,9 @@ class EngineOptions:
     model: Model = None
     temperature: Temperature = 0.6
     top_p: TopP = 0.95
-    max_path_tokens: MaxPathTokens = None
+    max_path_tokens: Annotated[
+        int | None, rare_option(help="The most tokens per path; the server's own limit, or 32,768, by default.")
+    ] = None
     completions: Annotated[bool, file_option("Use the completions API instead of chat.")] = False
     first_token: FirstToken = 300.0
     stall: Stall = 60.0
@@ -73,18 +75,14 @@ class EngineOptions:
     threads: Annotated[int | None, file_option("Of a model on this machine: threads; all cores by default.", min=1)] = (
         None
     )
-    plugin: Annotated[
-        str | None, rare_option("--engine", help="An engine of another package: its name, or module:attribute.")
-    ] = None
+    plugin: Plugin = None
 
     def any_engine(self, window: int | None = None, quiet: bool = False) -> Engine:
-        """The engine of another package if one is named, several servers as one, else as `engine`."""
+        """The engine of another package if one is named, else the model of the servers, or one on this machine."""
         if self.plugin is not None:
             return named_plugin(self.plugin, self.url, self.model)
-        if len(self.url or ()) < 2:
-            return self.engine(window, quiet)
-        each = self.each_server()
-        return LoadBalancer([each[0].engine(window, quiet), *(one.engine(window, quiet=True) for one in each[1:])])
+        engines = [one.engine(window, quiet or n > 0) for n, one in enumerate(self.each_server())]
+        return LoadBalancer(engines) if len(engines) > 1 else engines[0]
 
     def each_server(self) -> list[EngineOptions]:
         """The same options for one server at a time."""
@@ -96,11 +94,14 @@ class EngineOptions:
 
     def engine(self, window: int | None = None, quiet: bool = False) -> OpenAI | Local:
         """The server's model, or one on this machine."""
-        if len(self.url or ()) > 1:
-            raise UsageError("this works with one server at a time; give one --url")
         if not quiet:
             warn_if_cold(self.temperature)
-        _refuse_strategy(self.model)
+        model, _, spec = (self.model or "").rpartition("@")
+        if model and is_strategy_name(spec.strip().partition(":")[0]):
+            raise UsageError(
+                f"--model {self.model} ends in a strategy, and a strategy is not a model: give --model {model}; verbs "
+                f"that vote take -s {spec}"
+            )
         common: dict[str, Any] = {
             "temperature": self.temperature, "top_p": self.top_p, "max_path_tokens": self.max_path_tokens,
             "chat": not self.completions, "timeouts": Timeouts(first_token=self.first_token, stall=self.stall),
@@ -135,7 +136,7 @@ def named_plugin(name: str, url: object, model: object) -> Engine:
     except SureEnoughError:
         raise
     except Exception as error:  # whatever the code of another package raises
-        raise UsageError(f"the engine {name} cannot be prepared: {type(error).__name__}: {error}"[:300]) from None
+        raise UsageError(f"the engine {name} cannot be prepared: {described(error)}") from None
     return plugin
 
 
@@ -146,17 +147,6 @@ def warn_if_cold(temperature: float) -> None:
             "Warning: with --temperature 0 all paths will be equal, so more than one path only costs tokens; "
             "0.6 is the default.",
             err=True,
-        )
-
-
-def _refuse_strategy(name: str | None) -> None:
-    """Refuse `built-in@ddc`, which only the endpoint of `sureenough serve` understands."""
-    model, at, spec = (name or "").rpartition("@")
-    strategy = spec.strip().partition(":")[0]
-    if at and is_strategy_name(strategy):
-        raise UsageError(
-            f"--model {name} ends in a strategy, and a strategy is not a model: give --model {model}, and choose the "
-            f"strategy where paths are voted on, as in `sureenough ask … -s {spec}`"
         )
 
 

@@ -18,6 +18,7 @@ from sureenough.bench.estimate import Sampling, estimate
 from sureenough.cli.engine import EngineOptions, Template, absolute_model, print_counts
 from sureenough.cli.options import (
     KIND_HELP,
+    DryRun,
     Prices,
     RayAddress,
     join,
@@ -78,9 +79,7 @@ def command(
     server: EngineOptions,
     ray: RayAddress = None,
     prices: Prices,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Sample up to four paths; estimate what is missing.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     sampled = server.any_engine(window)
@@ -88,7 +87,7 @@ def command(
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
     assert run.paths is not None
     if dry_run:
-        join(ray, call, dry_run=True)
+        join(ray, call)
         whole = Sampling(questions, sampled, run.paths, run.parallel, run.seed, recorded_keys(output))
         typer.echo(estimate([whole], prices.cost))
         return

@@ -21,12 +21,14 @@ from sureenough.bench.comparison import LEAST_NEEDED, to_csv, to_json
 from sureenough.bench.judging import judge_of, read_again
 from sureenough.bench.pipeline import DEFAULT_REPEATS, suitable_jobs
 from sureenough.bench.tables import for_terminal
-from sureenough.cli.config import is_typed
 from sureenough.cli.live_display import NOT_COUNTED
 from sureenough.cli.options import (
     GRADER_HELP,
-    STRATEGIES_HELP,
+    AsJson,
+    Jobs,
     PoolKind,
+    Strategies,
+    is_typed,
     rare_option,
     run_options,
     split_strategies,
@@ -67,7 +69,7 @@ def command(
             metavar="POOL", help="Parquet files, folders of parts, or URIs of these; the built-in pool by default."
         ),
     ] = None,
-    strategy: Annotated[list[str] | None, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
+    strategy: Strategies = None,
     question: QuestionOption = None,
     show_paths: Annotated[
         bool, typer.Option("--show-paths", help="With --question: print every path that was started.")
@@ -80,10 +82,8 @@ def command(
     equal: Annotated[str, rare_option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     grader: Annotated[str, rare_option(help=GRADER_HELP)] = "own",
     skip_damaged: Annotated[bool, rare_option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
-    jobs: Annotated[
-        int | None, rare_option(help="Processes; all cores by default if the pool is large.", min=1)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Compare strategies on recorded paths: accuracy, tokens, steps, and why runs stopped.
@@ -104,7 +104,7 @@ def command(
         with progress(interval=inf) as show_progress:
             result = compare(
                 pool,
-                split_strategies(strategy) if strategy else None,
+                split_strategies(strategy),
                 **options,
                 repeats=repeats,
                 kind=kind,
@@ -128,7 +128,7 @@ def _only_one(call: typer.Context, strategies: list[str] | None, pools: list[Pat
     unused = next((one for one in call.command.params if one.name in COMPARING and is_typed(call, one.name)), None)
     if unused is not None:
         raise UsageError(f"{unused.opts[-1]} is for comparisons: leave it out with --question")
-    names = split_strategies(strategies or [DEFAULT_STRATEGY])
+    names = split_strategies(strategies) or [DEFAULT_STRATEGY]
     if len(names) != 1 or len(pools or ()) > 1:
         raise UsageError("--question explains one strategy on one pool")
     return names[0], pools[0] if pools else None

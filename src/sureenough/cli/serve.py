@@ -15,15 +15,47 @@ from typing import Annotated, Any, Final
 import typer
 
 from sureenough.cli import engine
-from sureenough.cli.config import TABLE
-from sureenough.cli.options import KIND_HELP, RayAddress, file_option, join, rare_option, run_options, with_options
+from sureenough.cli.options import (
+    KIND_HELP,
+    TABLE,
+    OptionGroup,
+    Port,
+    RayAddress,
+    file_option,
+    join,
+    rare_option,
+    run_options,
+    with_options,
+)
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
 from sureenough.server.settings import ServerLimits, ServerSettings, read_keys
 
 DEFAULTS: Final = ServerSettings()
-LIMITS: Final = DEFAULTS.limits
+RUN_OPTIONS: Final = ("paths", "parallel", "window", "hurry")
+"""Run options whose defaults a server may set."""
+SETTINGS: Final[dict[str, Any]] = {
+    "strategy": Annotated[
+        str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
+    ],
+    "kind": Annotated[str, typer.Option(help=f"Kind of answer, if a request names none: {KIND_HELP}.")],
+    "temperature": engine.Temperature,
+    "top_p": engine.TopP,
+    "template": engine.Template,
+    "host": Annotated[str, typer.Option(help="Address to listen on; other machines need keys.")],
+    "port": Port,
+    "insecure": Annotated[bool, rare_option("--insecure", help="Listen to other machines without keys.")],
+    "keep_runs": Annotated[Path | None, typer.Option(help="Keep every run in this folder, with questions and texts.")],
+    "state": Annotated[
+        Path | None, rare_option(help="Keep in this folder what is learned about each model's confidence.")
+    ],
+    "log_requests": Annotated[bool, file_option("Write questions to the log.")],
+    "log_level": Annotated[str, file_option("DEBUG, INFO, WARNING, ERROR or CRITICAL.")],
+    "first_token": engine.FirstToken,
+    "stall": engine.Stall,
+}
+"""The fields of ServerSettings that are options as they are."""
 
 
 def _read_limits(table: Any) -> ServerLimits:
@@ -33,60 +65,30 @@ def _read_limits(table: Any) -> ServerLimits:
         raise typer.BadParameter(str(error)) from None
 
 
-DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "hurry")
-"""Run options whose defaults a server may set."""
-
-
 @with_options(
-    options=run_options(
+    run=run_options(
         LIVE_DEFAULTS,
-        only=DEFAULT_OPTIONS,
-        notes=dict.fromkeys(DEFAULT_OPTIONS, "if a request does not say"),
+        only=RUN_OPTIONS,
+        notes=dict.fromkeys(RUN_OPTIONS, "if a request does not say"),
         in_file=("window",),
-    )
+    ),
+    settings=OptionGroup(dict, {name: (option, getattr(DEFAULTS, name)) for name, option in SETTINGS.items()}),
 )
 def command(
     *,
     call: typer.Context,
-    url: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The server to sample from, up to /v1; repeat it for several. The built-in model by default.",
-            envvar="SUREENOUGH_URL",
-        ),
-    ] = None,
+    url: engine.Url = None,
     model: Annotated[
         list[str] | None, typer.Option(help="Offer only this model; repeatable. Without --url: FILE.gguf.")
     ] = None,
-    plugin: Annotated[
-        str | None, typer.Option("--engine", help="An engine of another package: its name, or module:attribute.")
-    ] = None,
-    strategy: Annotated[
-        str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
-    ] = DEFAULTS.strategy,
-    kind: Annotated[str, typer.Option(help=f"Kind of answer, if a request names none: {KIND_HELP}.")] = DEFAULTS.kind,
-    options: RunOptions,
-    temperature: engine.Temperature = DEFAULTS.temperature,
-    top_p: engine.TopP = DEFAULTS.top_p,
-    template: engine.Template = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; other machines need keys.")] = DEFAULTS.host,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = DEFAULTS.port,
+    plugin: engine.Plugin = None,
+    run: RunOptions,
+    settings: dict[str, Any],
     allow_host: Annotated[list[str] | None, rare_option(help="Another host name of this server; repeatable.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="File with the keys that clients need, one per line.")] = None,
-    insecure: Annotated[bool, rare_option("--insecure", help="Listen to other machines without keys.")] = False,
-    keep_runs: Annotated[
-        Path | None, typer.Option(help="Keep every run in this folder, with questions and texts.")
-    ] = None,
-    state: Annotated[
-        Path | None, rare_option(help="Keep in this folder what is learned about each model's confidence.")
-    ] = None,
     limits: Annotated[
         ServerLimits | None, file_option("What requests may use.", metavar=TABLE, parser=_read_limits)
     ] = None,
-    log_requests: Annotated[bool, file_option("Write questions to the log.")] = False,
-    log_level: Annotated[str, file_option("DEBUG, INFO, WARNING, ERROR or CRITICAL.")] = DEFAULTS.log_level,
-    first_token: engine.FirstToken = DEFAULTS.first_token,
-    stall: engine.Stall = DEFAULTS.stall,
     ray: RayAddress = None,
     replicas: Annotated[int | None, rare_option(help="With --ray: processes that serve; 2 by default.", min=1)] = None,
     ray_options: Annotated[
@@ -95,30 +97,32 @@ def command(
 ) -> None:
     """Serve consensus to any OpenAI client, and a page that shows runs live."""
     check_installed()
-    engine.warn_if_cold(temperature)
+    engine.warn_if_cold(settings["temperature"])
     deployment = _deployment(ray, replicas, ray_options)
     if ray is not None:
-        model = [absolute for one in model or () if (absolute := engine.absolute_model(one))] if not url else model
         if plugin is not None:
             raise UsageError("--engine runs in this process: leave --ray out, or serve the model and give its --url")
-        if state is not None:
+        if settings["state"] is not None:
             raise UsageError("--state keeps what one process learns, and each replica learns by itself: leave it out")
-    own = None if plugin is None else engine.named_plugin(plugin, url, model)
-    settings = ServerSettings(
-        upstream=url[0] if url else None, more_upstreams=tuple((url or [])[1:]), engine=own,
-        models=(plugin,) if plugin else tuple(model or ()), strategy=strategy, kind=kind,
-        **{name: getattr(options, name) for name in DEFAULT_OPTIONS}, temperature=temperature, top_p=top_p,
-        template=template, host=host, port=port, hosts=tuple(allow_host or ()),
-        keys=read_keys(key_file), insecure=insecure, limits=limits or LIMITS, keep_runs=keep_runs, state=state,
-        log_requests=log_requests, log_level=log_level, first_token=first_token, stall=stall,
-    )  # fmt: skip
+        model = model if url else [str(engine.absolute_model(one)) for one in model or ()]
+    chosen = ServerSettings(
+        upstream=url[0] if url else None,
+        more_upstreams=tuple((url or [])[1:]),
+        engine=None if plugin is None else engine.named_plugin(plugin, url, model),
+        models=(plugin,) if plugin else tuple(model or ()),
+        hosts=tuple(allow_host or ()),
+        keys=read_keys(key_file),
+        limits=limits or DEFAULTS.limits,
+        **{name: getattr(run, name) for name in RUN_OPTIONS},
+        **settings,
+    )
     shown = ", ".join(map(printable_url, url or ()))
     description = f"upstream {shown}" if url else f"with {plugin or 'the model on this machine'}"
     cluster = join(ray, call)
     if cluster is None:
-        run(settings, description)
+        serve(chosen, description)
     else:
-        run_on_ray(cluster, settings, deployment, description)
+        serve_on_ray(cluster, chosen, deployment, description)
 
 
 def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict[str, Any]:
@@ -151,7 +155,7 @@ def _check_writable(folder: Path, what: str) -> None:
         raise UsageError(f"{what} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
-def run(
+def serve(
     settings: ServerSettings, description: str, page: str = "/", when_ready: Callable[[str], object] | None = None
 ) -> None:
     """Serve until a signal; prints the address once it can be reached."""
@@ -170,7 +174,7 @@ def run(
         asyncio.run(serve_until_stopped(settings, listening, ready))
 
 
-def run_on_ray(cluster: Any, settings: ServerSettings, deployment: dict[str, Any], description: str) -> None:
+def serve_on_ray(cluster: Any, settings: ServerSettings, deployment: dict[str, Any], description: str) -> None:
     """Serve with replicas on the cluster until a signal; prints the address once it can be reached."""
     from sureenough.ray.serve import RayEndpoint
     from sureenough.server.lifespan import listen

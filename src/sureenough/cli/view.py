@@ -16,7 +16,7 @@ from urllib.parse import quote
 import typer
 
 from sureenough.cli import serve
-from sureenough.cli.options import STRATEGY_HELP
+from sureenough.cli.options import STRATEGY_HELP, Port
 from sureenough.cli.replay import QuestionOption, find_question, recorded_answer_classes
 from sureenough.core.events import Action, Ended, Tokens
 from sureenough.core.options import RunOptions
@@ -43,7 +43,7 @@ def command(
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help=f"Of a pool's question. {STRATEGY_HELP}")
     ] = DEFAULT_STRATEGY,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 0,
+    port: Port = 0,
     browser: Annotated[bool, typer.Option(help="Open it in a browser.")] = True,
 ) -> None:
     """Show a kept run again, or a strategy on a recorded question: every path, the votes, the stop rule."""
@@ -125,4 +125,4 @@ def _view(folder: Path, page: str, description: str, port: int, browser: bool) -
     from sureenough.server.settings import ServerSettings
 
     settings = ServerSettings(port=port, keep_runs=folder, view_only=True)
-    serve.run(settings, description, page, webbrowser.open if browser else None)
+    serve.serve(settings, description, page, webbrowser.open if browser else None)

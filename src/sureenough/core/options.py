@@ -152,7 +152,7 @@ class RunOptions:
     hurry: float | None = _run_option(
         None,
         "paths that may run at once per path that has ended, if that is more than twice what the vote may still need; "
-        "0 spends the fewest tokens, more takes less time; without it, as many run as parallel allows",
+        "0 spends the fewest tokens, more takes less time; without it (inf), as many run as parallel allows",
         minimum=0,
         fraction="a number of at least 0, such as 0.25",
     )
