@@ -88,11 +88,11 @@ def test_orders_do_not_depend_on_the_other_strategies(table: se.Comparison) -> N
 def test_intervals_resample_questions_and_pair_strategies() -> None:
     rng = np.random.default_rng(0)
     base = rng.random(200) < 0.5
-    first, better = StrategyRuns("first"), StrategyRuns("better")
+    first, better = StrategyRuns(), StrategyRuns()
     first.right, better.right = base.astype(float).tolist(), (base | (rng.random(200) < 0.1)).astype(float).tolist()
     for one_strategy in (first, better):
         one_strategy.reasons["settled"] = 200
-    one, two = rows([first, better], repeats=1, seed=0)
+    one, two = rows(["first", "better"], [first, better], seed=0)
     assert one.interval.high - one.interval.low == pytest.approx(4 * (0.25 / 200) ** 0.5, rel=0.1)
     assert two.difference_interval.low > 0, "paired: a gain on some questions and a loss on none is certain"
     assert two.interval.low < one.interval.high, "unpaired intervals overlap all the same"

@@ -104,7 +104,7 @@ def test_questions_that_changed_sides_add_up_to_the_difference() -> None:
 
 
 def test_a_question_right_in_half_of_its_repeats_is_neither_won_nor_lost() -> None:
-    first, runs = StrategyRuns("sc"), StrategyRuns("ddc")
+    first, runs = StrategyRuns(), StrategyRuns()
     first.right = [0.5, 0.5, 1.0, 0.0, 0.25, 0.75, nan]
     runs.right = [1.0, 0.0, 0.5, 0.5, 0.75, 0.25, 1.0]
     assert changed(runs, first) == (1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ import pytest
 import sureenough as se
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.paper import experiment
-from sureenough.bench.pipeline import OpenPool, ReplaySettings, Source, map_questions
+from sureenough.bench.paper.experiment import over_pools
+from sureenough.bench.pipeline import OpenPool, Source
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question
 from tests.bench.making import inputs, make_pool
@@ -44,7 +46,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
 
 @pytest.mark.usefixtures("preloaded_workers")
 def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list[Source]) -> None:
-    one, two = (map_questions(pools, by_name, ReplaySettings(jobs=jobs)) for jobs in (1, 2))
+    one, two = (over_pools(inputs(*pools, jobs=jobs), by_name) for jobs in (1, 2))
     assert [[value[0] for value in result.values] for result in one] == [
         [f"q{i}" for i in range(40)],
         [f"q{i}" for i in range(3)],
@@ -67,14 +69,14 @@ def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: st
 def test_an_error_in_a_worker_is_the_callers_error(pools: list[Source]) -> None:
     for jobs in (1, 2):
         with pytest.raises(UsageError, match="q5 will not do"):
-            map_questions(pools[:1], lambda opened: fails, ReplaySettings(jobs=jobs))
+            over_pools(inputs(pools[0], jobs=jobs), lambda opened: fails)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.usefixtures("preloaded_workers")
 def test_progress_counts_every_path_once(pools: list[Source], jobs: int) -> None:
     told: list[tuple[int, int]] = []
-    map_questions(pools, by_name, ReplaySettings(jobs=jobs), progress=lambda done, total: told.append((done, total)))
+    over_pools(replace(inputs(*pools, jobs=jobs), progress=lambda done, total: told.append((done, total))), by_name)
     assert told[-1] == (43 * 24, 43 * 24)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
@@ -94,7 +96,7 @@ def test_a_question_in_two_places_is_refused(pools: list[Source], tmp_path: Path
     torn = tmp_path / "torn.parquet"
     pq.write_table(table.take([0, 30, 1]), torn)
     with pytest.raises(TraceError, match="'q0' are not together"):
-        map_questions([Source.of(torn)], by_name, ReplaySettings(jobs=2))
+        over_pools(inputs(Source.of(torn), jobs=2), by_name)
 
 
 @pytest.mark.usefixtures("preloaded_workers")
@@ -107,8 +109,8 @@ def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_
     pq.write_table(broken, tmp_path / "broken.parquet")
     source = Source.of(tmp_path / "broken.parquet")
     with pytest.raises(TraceError, match="row 0"):
-        map_questions([source], by_name, ReplaySettings(jobs=2))
-    (result,) = map_questions([source], by_name, ReplaySettings(jobs=2, skip_damaged=True))
+        over_pools(inputs(source, jobs=2), by_name)
+    (result,) = over_pools(inputs(source, jobs=2, skip_damaged=True), by_name)
     assert (result.opened.damaged, [value[1] for value in result.values]) == (1, [23, 24, 24])
 
 

@@ -122,7 +122,7 @@ def compare(
 
 
 def _comparison(results: Sequence[CellResult], options: RunOptions, settings: ReplaySettings) -> Comparison:
-    opened, recorded = results[0].opened, max(results[0].paths)
+    opened, recorded = results[0].opened, max(results[0].opened.paths)
     longest = max((resolve(one.cell.strategy) for one in results), key=lambda strategy: strategy.warmup)
     if recorded < longest.warmup:
         replace(options, paths=recorded).check_budget(longest, recorded=True)

@@ -1,8 +1,8 @@
-"""The one pass over recorded pools: a task sees every question once, with its answers judged.
+"""The one pass over recorded pools: a function sees every question once, with its answers judged.
 
-`compare`, `replay` and every experiment of `bench` run through here, with any number of processes. A task is picklable
-and makes one value of a part of a pool, so that the number of processes does not change a bit of the result. Workers
-are fresh interpreters (spawn) and read their own parts.
+`compare`, `replay` and every experiment of `bench` run through here, with any number of processes. The function is
+picklable and makes a value of each question, so that the number of processes does not change a bit of the result.
+Workers are fresh interpreters (spawn) and read their own parts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import Field, dataclass, field, fields
-from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,14 +22,15 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from sureenough.answers import resolve_kind
 from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, check_equal, check_grader
 from sureenough.bench.published_grader import open_grader
+from sureenough.bench.result import QuestionAnswers
 from sureenough.core.options import RunOptions, check_count
 from sureenough.errors import SureEnoughError, UsageError
 from sureenough.pools import Pool, Question
 
 A = TypeVar("A")
 T = TypeVar("T")
-JudgedQuestions = Iterator[tuple[Question, JudgedAnswers]]
-Task = Callable[[JudgedQuestions], T]
+Work = Callable[[Question, JudgedAnswers], T]
+"""What is made of a question."""
 Progress = Callable[[int, int], None]
 """Called with the number of paths done and of all paths."""
 
@@ -56,8 +56,8 @@ class ReplaySettings:
         check_grader(self.grader)
         if self.kind is not None:
             resolve_kind(self.kind)
-        if self.jobs > 1 and not isinstance(self.kind, str | None):
-            _refuse_local(self.kind)
+        if self.jobs > 1:
+            _check_picklable(self.kind)
         if self.repeats > MOST_REPEATS:
             raise UsageError(
                 f"repeats is {self.repeats}; at most {MOST_REPEATS:,} are allowed, and ten are plenty",
@@ -69,7 +69,7 @@ class ReplaySettings:
         return {setting.name: setting for setting in fields(cls)}
 
 
-def _refuse_local(judge: Any) -> None:
+def _check_picklable(judge: Any) -> None:
     try:
         pickle.dumps(judge)
     except Exception:
@@ -115,7 +115,7 @@ class Source:
 
 @dataclass(slots=True)
 class OpenPool:
-    """A source with its window and its judged answers."""
+    """A source with its window and its judged answers, and what a replay learns of its questions."""
 
     source: Source
     pool: Pool
@@ -123,6 +123,8 @@ class OpenPool:
     window: int  # the caller's, else what the pool suggests
     damaged: int = 0
     notes: list[str] = field(default_factory=list)  # about the choice of strategies
+    paths: list[int] = field(default_factory=list)  # recorded ones, by question, once it was replayed
+    questions: list[QuestionAnswers] = field(default_factory=list)  # likewise, if they are kept
 
 
 def open_pools(sources: Sequence[Source], settings: ReplaySettings, window: int | None) -> list[OpenPool]:
@@ -136,41 +138,28 @@ def open_pools(sources: Sequence[Source], settings: ReplaySettings, window: int 
     return opened
 
 
-class PoolResults(NamedTuple, Generic[T]):
-    """A function's values on one source, one per question."""
-
-    opened: OpenPool
-    values: list[T]
-
-
-def map_questions(
-    sources: Sequence[Source],
-    function_for: Callable[[OpenPool], Callable[[Question, JudgedAnswers], T]],
-    settings: ReplaySettings,
-    *,
-    window: int | None = None,
-    progress: Progress = lambda done, total: None,
-) -> list[PoolResults[T]]:
-    """Apply a function to every question of every source; values come back in the files' order."""
-    results: list[PoolResults[T]] = [PoolResults(opened, []) for opened in open_pools(sources, settings, window)]
-    tasks = [(one.opened, partial(_each, function_for(one.opened))) for one in results]
-    for number, values in run_tasks(tasks, settings.jobs, progress):
-        results[number].values.extend(values)
-    return results
-
-
-def _each(function: Callable[[Question, JudgedAnswers], T], questions: JudgedQuestions) -> list[T]:
-    return [function(question, judged) for question, judged in questions]
-
-
 class _Part(NamedTuple, Generic[T]):
     """Rows of a pool, from one question's first to another's, and what is to be made of them."""
 
     number: int  # of the pool
     opened: OpenPool
-    task: Task[T]
+    work: Work[T]
     first: int
     last: int
+
+    def values(self, advance: Callable[[int], None] = lambda paths: None) -> Iterator[T]:
+        """What is made of its questions, one after another; counts damaged rows at the end."""
+        pool, judge = self.opened.pool, self.opened.judge
+        with open_grader(judge.grader) as grader:
+            for question in pool.part(self.first, self.last):
+                yield self.work(*judge.judge(question, grader))
+                advance(len(question.paths))
+        self.opened.damaged += pool.damaged
+
+
+def _in_worker(part: _Part[T]) -> tuple[list[T], dict[str, JudgedAnswers], int]:
+    """A part's values, what was judged for them, and how many rows are damaged."""
+    return list(part.values()), part.opened.judge.new, part.opened.pool.damaged
 
 
 PARTS_PER_JOB: Final = 4
@@ -179,33 +168,34 @@ MOST_ROWS: Final = 1 << 16
 """Of a part; what is made of a few parts fits in memory, however large the pool is."""
 
 
-def run_tasks(
-    tasks: Sequence[tuple[OpenPool, Task[T]]], jobs: int, progress: Progress = lambda done, total: None
+def map_questions(
+    pools: Sequence[tuple[OpenPool, Work[T]]], jobs: int, progress: Progress = lambda done, total: None
 ) -> Iterator[tuple[int, T]]:
-    """The value of each part with the number of its pool; those of one pool in the order of its rows."""
+    """What is made of every question, with the number of its pool; the questions of a pool come in its order."""
     # Large pools first: long parts should not be left for the end.
-    order = sorted(range(len(tasks)), key=lambda number: -tasks[number][0].pool.tokens)
-    parts = [part for number in order for part in _parts(number, *tasks[number], jobs)]
-    done, total = 0, sum(opened.pool.rows for opened, _ in tasks)
+    order = sorted(range(len(pools)), key=lambda number: -pools[number][0].pool.tokens)
+    parts = [part for number in order for part in _parts(number, *pools[number], jobs)]
+    done, total = 0, sum(opened.pool.rows for opened, _ in pools)
 
     def advance(paths: int) -> None:
         nonlocal done
         done += paths
         progress(done, total)
 
-    together = jobs > 1 and len(parts) > 1
-    results = in_processes(_run_part, parts, jobs) if together else (_run_part(part, advance) for part in parts)
-    for part, (value, judged, damaged) in zip(parts, results, strict=True):
-        part.opened.judge.new.update(judged)
-        part.opened.damaged += damaged
-        yield part.number, value
-        if together:
+    if jobs == 1 or len(parts) == 1:
+        for part in parts:
+            yield from ((part.number, value) for value in part.values(advance))
+    else:
+        for part, (values, judged, damaged) in zip(parts, in_processes(_in_worker, parts, jobs), strict=True):
+            part.opened.judge.new.update(judged)
+            part.opened.damaged += damaged
+            yield from ((part.number, value) for value in values)
             advance(part.last - part.first)
-    for opened, _ in tasks:
+    for opened, _ in pools:
         opened.judge.save()
 
 
-def _parts(number: int, opened: OpenPool, task: Task[T], jobs: int) -> Iterator[_Part[T]]:
+def _parts(number: int, opened: OpenPool, work: Work[T], jobs: int) -> Iterator[_Part[T]]:
     """The pool cut between questions; a damaged one is read by one process, from beginning to end."""
     pool, cuts = opened.pool, [0]
     if jobs > 1 and not pool.skip_damaged:
@@ -213,22 +203,7 @@ def _parts(number: int, opened: OpenPool, task: Task[T], jobs: int) -> Iterator[
         for start in pool.starts():
             if start - cuts[-1] >= least:
                 cuts.append(start)
-    return (_Part(number, opened, task, first, last) for first, last in pairwise([*cuts, pool.rows]))
-
-
-def _run_part(
-    part: _Part[T], advance: Callable[[int], None] = lambda paths: None
-) -> tuple[T, dict[str, JudgedAnswers], int]:
-    """What the task makes of the part, what was judged for it, and how many rows are damaged; runs in a worker."""
-    pool, judge = part.opened.pool, part.opened.judge
-
-    def questions() -> JudgedQuestions:
-        for question in pool.part(part.first, part.last):
-            yield judge.judge(question, grader)
-            advance(len(question.paths))
-
-    with open_grader(judge.grader) as grader:
-        return part.task(questions()), judge.new, pool.damaged
+    return (_Part(number, opened, work, first, last) for first, last in pairwise([*cuts, pool.rows]))
 
 
 WORTH_PROCESSES: Final = 20_000_000

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, pairwise
 from math import inf
-from typing import Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
 
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.pipeline import (
-    JudgedQuestions,
-    OpenPool,
-    Progress,
-    ReplaySettings,
-    Source,
-    open_pools,
-    run_tasks,
-)
+from sureenough.bench.pipeline import OpenPool, Progress, ReplaySettings, Source, map_questions, open_pools
 from sureenough.bench.published_grader import math_verify_version
 from sureenough.bench.result import AnswerGroup, QuestionAnswers
 from sureenough.bench.score import Row, StrategyRuns, mean_state, rows
@@ -94,69 +86,67 @@ class CalibrationCache:
         return gate
 
 
-@dataclass(slots=True)
-class CellRuns:
-    """Cells on one question after the other: the pipeline's task, and what it has made of the questions so far."""
+States = list[LearnerState | None]
+"""What a cell has learned, by repeat; None if it does not learn."""
+
+
+class QuestionRuns(NamedTuple):
+    """What the pipeline makes of a question."""
+
+    runs: dict[int, StrategyRuns]  # by cell; cells that learn must see the questions in order, and run elsewhere
+    judged: JudgedAnswers
+    paths: int
+    answers: QuestionAnswers | None
+    learned_from: HasPaths[RecordedPath | SummarisedPath] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCells:
+    """The pipeline's work: cells on a question."""
 
     cells: Sequence[ReplayCell]
     repeats: int
-    totals_only: bool = False  # the answers of single questions are not kept
-    summary_window: int | None = None  # cells that learn are run elsewhere, on summaries under this window
-    runs: list[StrategyRuns] = field(init=False)  # by cell
-    states: list[list[LearnerState]] = field(init=False)  # by cell and repeat; empty if the cell does not learn
-    paths: list[int] = field(default_factory=list)  # recorded ones, by question
-    questions: list[QuestionAnswers] = field(default_factory=list)
-    summaries: list[SummarisedQuestion] = field(default_factory=list)
+    totals_only: bool  # the answers of single questions are not kept
+    window: int | None  # of the summaries for cells that learn; None if these need the paths themselves
 
-    def __post_init__(self) -> None:
-        strategies = [resolve(cell.strategy) for cell in self.cells]
-        self.runs = [StrategyRuns(render(one), weight=getattr(one.weigh, "weight", None)) for one in strategies]
-        self.states = [[one.state] * self.repeats if one.state is not None else [] for one in strategies]
+    def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
+        fixed: dict[int, States] = {n: [None] * self.repeats for n, cell in enumerate(self.cells) if not learns(cell)}
+        runs = run_cells(self.cells, fixed, question, judged)
+        answers = None if self.totals_only else answers_of(question, judged)
+        learned_from = None
+        if len(fixed) < len(self.cells):
+            learned_from = summarise(question, judged, self.window) if self.window else question
+        return QuestionRuns(runs, judged, len(question.paths), answers, learned_from)
 
-    def __call__(self, questions: JudgedQuestions) -> Self:
-        cells = [n for n, states in enumerate(self.states) if self.summary_window is None or not states]
-        for question, judged in questions:
-            self._run(cells, question, judged)
-            self.paths.append(len(question.paths))
-            if not self.totals_only:
-                self.questions.append(answers_of(question, judged))
-            if self.summary_window is not None:
-                self.summaries.append(summarise(question, judged, self.summary_window))
-        return self
 
-    def join(self, part: CellRuns) -> None:
-        """Add the next questions; cells that learn are run on them now, if they were not."""
-        for total, runs in zip(self.runs, part.runs, strict=True):
-            total.join(runs)
-        self.paths += part.paths
-        self.questions += part.questions
-        if part.summary_window is None:
-            self.states = part.states
-        learning = [n for n, states in enumerate(self.states) if states]
-        for question in part.summaries:
-            self._run(learning, question, question.judged)
+def learns(cell: ReplayCell) -> bool:
+    return resolve(cell.strategy).state is not None
 
-    def _run(
-        self, cells: Sequence[int], question: HasPaths[RecordedPath | SummarisedPath], judged: JudgedAnswers
-    ) -> None:
-        """Run these cells in every repeat."""
-        calibrations, ordered = CalibrationCache(), cache(partial(in_order, question))
-        for number in cells:
-            options, states = self.cells[number].options, self.states[number]
-            strategy = calibrations.wrap(resolve(self.cells[number].strategy))
-            outcomes, all_tokens = [], []
-            for repeat in range(self.repeats):
-                paths = ordered(repeat, options.seed, options.paths)
-                current = strategy.with_state(states[repeat]) if states else strategy
-                if len(paths) < strategy.warmup:
-                    current = replace(current, warmup=len(paths))
-                outcome = run_recorded(paths, current, replace(options, paths=len(paths)), classes=judged.classes)
-                if states:
-                    states[repeat] = states[repeat].receive(outcome)
-                outcomes.append(outcome)
-                tokens = sum(path.tokens for path in paths)
-                all_tokens.append(min(tokens, options.max_tokens or tokens))
-            self.runs[number].add(outcomes, all_tokens, judged)
+
+def run_cells(
+    cells: Sequence[ReplayCell],
+    states: Mapping[int, States],
+    question: HasPaths[RecordedPath | SummarisedPath],
+    judged: JudgedAnswers,
+) -> dict[int, StrategyRuns]:
+    """Run the cells that have states on a question, once per state, which learns from the outcome."""
+    calibrations, ordered = CalibrationCache(), cache(partial(in_order, question))
+    runs = {number: StrategyRuns() for number in states}
+    for number, of_cell in states.items():
+        strategy, options = calibrations.wrap(resolve(cells[number].strategy)), cells[number].options
+        outcomes, all_tokens = [], 0
+        for repeat, state in enumerate(of_cell):
+            paths = ordered(repeat, options.seed, options.paths)
+            current = strategy.with_state(state) if state else strategy
+            if len(paths) < strategy.warmup:
+                current = replace(current, warmup=len(paths))
+            outcome = run_recorded(paths, current, replace(options, paths=len(paths)), classes=judged.classes)
+            of_cell[repeat] = state.receive(outcome) if state else None
+            outcomes.append(outcome)
+            tokens = sum(path.tokens for path in paths)
+            all_tokens += min(tokens, options.max_tokens or tokens)
+        runs[number].add(outcomes, all_tokens, judged)
+    return runs
 
 
 def answers_of(question: Question, judged: JudgedAnswers) -> QuestionAnswers:
@@ -171,20 +161,22 @@ def answers_of(question: Question, judged: JudgedAnswers) -> QuestionAnswers:
     return QuestionAnswers(question.id, question.gold, answers)
 
 
-class CellResult(NamedTuple):
-    """A cell's result on one source."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A strategy on one source: a row of most tables."""
 
-    opened: OpenPool
+    source: Source
     cell: ReplayCell
     row: Row
     runs: StrategyRuns
-    first: StrategyRuns  # of the source's first cell, to which differences are taken
-    paths: list[int]  # recorded, per question
-    questions: list[QuestionAnswers]  # of the source; empty if only totals were needed
+    first: StrategyRuns  # of the source's first strategy, to which differences are taken
 
-    @property
-    def source(self) -> Source:
-        return self.opened.source
+
+@dataclass(frozen=True, slots=True)
+class CellResult(Line):
+    """A replayed cell."""
+
+    opened: OpenPool
 
 
 def reference_cell(cells: Sequence[ReplayCell]) -> int:
@@ -204,36 +196,46 @@ def replay_cells(
 ) -> list[list[CellResult]]:
     """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept.
 
-    With several processes, any of them runs the cells that do not learn on any question. Cells that learn must see the
-    questions in order: they are run here, on summaries of the paths. If these do not suffice, one process does it all.
+    Any process runs the cells that do not learn on any question. Cells that learn must see the questions in order: they
+    run here, on summaries of the paths. If these do not suffice, one process does it all.
     """
     opened = open_pools(sources, settings, window)
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in chain(*cells):
         cell.options.check_budget(resolve(cell.strategy))
-    learning = [[cell for cell in of_pool if resolve(cell.strategy).state is not None] for of_pool in cells]
+    learning = [[cell for cell in of_pool if learns(cell)] for of_pool in cells]
     windows = [{cell.options.window or 1 for cell in of_pool} for of_pool in learning]
     enough = max(map(len, windows)) <= 1 and not any(resolve(cell.strategy).prunes for cell in chain(*learning))
-    jobs = settings.jobs if enough else 1
-    tasks = [
-        (pool, CellRuns(of_pool, settings.repeats, totals_only, max(of_window, default=None) if jobs > 1 else None))
-        for pool, of_pool, of_window in zip(opened, cells, windows, strict=True)
+    work = [
+        RunCells(of_pool, settings.repeats, totals_only, max(of_window, default=None) if enough else None)
+        for of_pool, of_window in zip(cells, windows, strict=True)
     ]
-    totals = [CellRuns(of_pool, settings.repeats) for of_pool in cells]
-    for number, part in run_tasks(tasks, jobs, progress):
-        totals[number].join(part)
-    return [_results(*one) for one in zip(opened, totals, strict=True)]
+    totals = [[StrategyRuns() for _ in of_pool] for of_pool in cells]
+    states = [_first_states(of_pool, settings.repeats) for of_pool in cells]
+    for n, one in map_questions(list(zip(opened, work, strict=True)), settings.jobs if enough else 1, progress):
+        late = run_cells(cells[n], states[n], one.learned_from, one.judged) if one.learned_from else {}
+        for number, runs in (one.runs | late).items():
+            totals[n][number].join(runs)
+        opened[n].paths.append(one.paths)
+        opened[n].questions += [one.answers] if one.answers else []
+    return [_results(*pool) for pool in zip(opened, cells, totals, states, strict=True)]
 
 
-def _results(opened: OpenPool, total: CellRuns) -> list[CellResult]:
-    table = rows(total.runs, total.repeats, total.cells[0].options.seed)
-    return [
-        CellResult(
-            opened, cell, replace(row, learned=mean_state(resolve(cell.strategy), states)), runs, total.runs[0],
-            total.paths, total.questions,
-        )
-        for cell, row, runs, states in zip(total.cells, table, total.runs, total.states, strict=True)
-    ]  # fmt: skip
+def _first_states(cells: Sequence[ReplayCell], repeats: int) -> dict[int, States]:
+    return {n: [resolve(cell.strategy).state] * repeats for n, cell in enumerate(cells) if learns(cell)}
+
+
+def _results(
+    opened: OpenPool, cells: Sequence[ReplayCell], totals: Sequence[StrategyRuns], states: Mapping[int, States]
+) -> list[CellResult]:
+    strategies = [resolve(cell.strategy) for cell in cells]
+    results = []
+    for number, row in enumerate(rows(list(map(render, strategies)), totals, cells[0].options.seed)):
+        strategy = strategies[number]
+        learned = mean_state(strategy, [state for state in states.get(number, ()) if state])
+        full = replace(row, weight=getattr(strategy.weigh, "weight", None), learned=learned)
+        results.append(CellResult(opened.source, cells[number], full, totals[number], totals[0], opened))
+    return results
 
 
 LEAST_WARMUP: Final = 4
@@ -268,7 +270,7 @@ def recorded_paths(pool: Pool) -> int:
 
 def replay_notes(results: Sequence[CellResult], settings: ReplaySettings) -> list[str]:
     """What a reader of a source's table should know."""
-    opened, recorded, row = results[0].opened, results[0].paths, results[0].row
+    opened, recorded, row = results[0].opened, results[0].opened.paths, results[0].row
     notes = list(opened.notes)
     budget = max(result.cell.options.paths or 0 for result in results)
     short = sum(n < budget for n in recorded)

@@ -197,6 +197,6 @@ def finite(value: Any) -> Any:
     """JSON values with null instead of NaN and infinity."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import isfinite, nan
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -61,11 +62,7 @@ class Row:
 
     def to_json(self) -> Json:
         """As plain JSON values, NaN as null."""
-        data = {name: getattr(self, name) for name in self.__slots__}
-        data["interval"] = list(self.interval)
-        data["difference_interval"] = list(self.difference_interval)
-        data["notes"] = list(self.notes)
-        plain: Json = finite(data)
+        plain: Json = finite(asdict(self))
         return plain
 
 
@@ -73,11 +70,9 @@ class Row:
 class StrategyRuns:
     """Sums over all runs of one strategy; of single questions, only a few numbers are kept."""
 
-    strategy: str
     right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN if ungraded
     answers: list[list[int | None]] = field(default_factory=list)  # by question and repeat, the class of the answer
     tokens: list[float] = field(default_factory=list)  # by question, mean over repeats
-    weight: str | None = None
     sums: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)  # by their first words
@@ -87,19 +82,15 @@ class StrategyRuns:
     def runs(self) -> int:
         return self.reasons.total()
 
-    @property
-    def questions(self) -> int:
-        return len(self.right)
-
-    def add(self, outcomes: Sequence[Outcome], all_tokens: Sequence[int], judged: JudgedAnswers) -> None:
+    def add(self, outcomes: Sequence[Outcome], all_tokens: int, judged: JudgedAnswers) -> None:
         """Add all repeats of one question; `all_tokens` is what plain voting spends on the same paths."""
         grades = [
             None if judged.right is None else one.answer is not None and judged.right[one.answer] for one in outcomes
         ]
-        self.right.append(float("nan") if judged.right is None else fmean(map(bool, grades)))
+        self.right.append(nan if judged.right is None else fmean(map(bool, grades)))
         self.answers.append([judged.classes.get(one.answer or "") for one in outcomes])
         self.tokens.append(fmean(one.tokens.total for one in outcomes))
-        self.sums["all tokens"] += sum(all_tokens)
+        self.sums["all tokens"] += all_tokens
         for outcome, right in zip(outcomes, grades, strict=True):
             self._count(outcome, right)
 
@@ -122,7 +113,6 @@ class StrategyRuns:
         self.right += more.right
         self.answers += more.answers
         self.tokens += more.tokens
-        self.weight = more.weight or self.weight
         for counter, other in ((self.sums, more.sums), (self.reasons, more.reasons), (self.notes, more.notes)):
             counter.update(other)
         self.examples |= more.examples
@@ -159,39 +149,39 @@ def posterior(outcome: Outcome) -> float:
     return exceeds_share(1.0 + weights[0], 1.0 + sum(weights[1:]), 0.5) if weights else 0.0
 
 
-def rows(totals: list[StrategyRuns], repeats: int, seed: int) -> list[Row]:
+def rows(names: Sequence[str], totals: Sequence[StrategyRuns], seed: int) -> list[Row]:
     """The table; differences are to the first strategy, on the same resampled questions."""
     shares = [np.array(total.right) for total in totals]
     graded = np.isfinite(shares[0])
     shares = [share[graded] for share in shares]
-    values = np.stack([*shares, *(share - shares[0] for share in shares)], axis=1)
-    bounds = intervals(values, seed)
-    return [
-        _row(total, share, shares[0], (bounds[i], bounds[len(totals) + i]), repeats)
-        for i, (total, share) in enumerate(zip(totals, shares, strict=True))
-    ]
+    columns = [*shares, *(share - shares[0] for share in shares)]
+    bounds = intervals(np.stack(columns, axis=1), seed)
+    means = [float(column.mean()) if graded.any() else nan for column in columns]
+    n = len(totals)
+    pairs = zip(names, totals, strict=True)
+    return [_row(name, total, means[i::n], bounds[i::n]) for i, (name, total) in enumerate(pairs)]
 
 
-def _row(total: StrategyRuns, share: Floats, first: Floats, bounds: tuple[Interval, Interval], repeats: int) -> Row:
+def _row(name: str, total: StrategyRuns, means: Sequence[float], bounds: Sequence[Interval]) -> Row:
+    """`means` and `bounds` are of the accuracy and of its difference."""
     tokens = total.mean("tokens")
     return Row(
-        strategy=total.strategy,
-        accuracy=float(share.mean()) if len(share) else float("nan"),
+        strategy=name,
+        accuracy=means[0],
         interval=bounds[0],
-        difference=float((share - first).mean()) if len(share) else float("nan"),
+        difference=means[1],
         difference_interval=bounds[1],
         tokens=tokens,
-        saving=total.mean("all tokens") / tokens if tokens else float("nan"),
+        saving=total.mean("all tokens") / tokens if tokens else nan,
         steps=total.mean("steps"),
         width=total.mean("width"),
         pruned=total.mean("pruned"),
         tiers={str(tier): total.mean("tier " + tier) for tier in Tier},
-        buckets={name: total.mean("tokens " + name) for name in BUCKETS},
+        buckets={bucket: total.mean("tokens " + bucket) for bucket in BUCKETS},
         reasons={reason: n / total.runs for reason, n in total.reasons.most_common()},
-        questions=total.questions,
-        graded=len(share),
-        repeats=repeats,
-        weight=total.weight,
+        questions=len(total.right),
+        graded=sum(map(isfinite, total.right)),
+        repeats=total.runs // len(total.right),
         notes=tuple(f"{total.examples[note]} ({n} of {total.runs} runs)" for note, n in total.notes.most_common()),
     )
 
@@ -200,7 +190,7 @@ def intervals(values: Floats, seed: int) -> list[Interval]:
     """95% intervals of the means of the columns; every column uses the same resampled questions."""
     questions, columns = values.shape
     if questions == 0:
-        return [Interval(float("nan"), float("nan"))] * columns
+        return [Interval(nan, nan)] * columns
     rng = np.random.default_rng(seed)
     even = np.full(questions, 1.0 / questions)
     means = np.concatenate([rng.multinomial(questions, even, size=100) @ values for _ in range(RESAMPLES // 100)])

@@ -14,7 +14,7 @@ from sureenough.bench.paper.experiment import (
     whole_numbers,
 )
 from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.replay import ReplayCell
+from sureenough.bench.replay import Line, ReplayCell
 from sureenough.bench.result import Axis
 
 ABLATION: Final = Experiment(
@@ -43,7 +43,7 @@ def _init_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
     return [ReplayCell(str(size), f"ddc:warmup={size}", options) for size in sizes]
 
 
-def _init_share(line: s.Line) -> float:
+def _init_share(line: Line) -> float:
     return line.row.buckets["init"] / line.row.tokens if line.row.tokens else float("nan")
 
 
@@ -85,7 +85,7 @@ def _window_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
     return [ReplayCell(str(size), "ddc", cell_options(inputs, size)) for size in sizes]
 
 
-def _window_setting(line: s.Line) -> str:
+def _window_setting(line: Line) -> str:
     return f"window={line.cell.label}"
 
 

@@ -12,29 +12,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy
 
 from sureenough import __version__
-from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.live import LiveRun
 from sureenough.bench.pipeline import (
     OpenPool,
-    PoolResults,
     Progress,
     ReplaySettings,
     Source,
+    Work,
     changed_settings,
     map_questions,
+    open_pools,
 )
 from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, PoolUsed, Provenance, Recommendation
 from sureenough.bench.tables import Table
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
-from sureenough.pools import Question
 from sureenough.spec import resolve
 from sureenough.strategies import COMPARED
 
@@ -141,13 +140,22 @@ def need_pools(inputs: Inputs) -> None:
         raise UsageError("this experiment replays recorded paths: name a pool, or record one with `sureenough record`")
 
 
-def over_pools(
-    inputs: Inputs, function_for: Callable[[OpenPool], Callable[[Question, JudgedAnswers], T]]
-) -> list[PoolResults[T]]:
-    """Apply a function to every question of the inputs' pools."""
+class PoolResults(NamedTuple, Generic[T]):
+    """What was made of the questions of a source."""
+
+    opened: OpenPool
+    values: list[T]
+
+
+def over_pools(inputs: Inputs, work_for: Callable[[OpenPool], Work[T]]) -> list[PoolResults[T]]:
+    """Make something of every question of the inputs' pools, in their order."""
     need_pools(inputs)
-    window = inputs.options.window
-    return map_questions(inputs.sources, function_for, inputs.settings, window=window, progress=inputs.progress)
+    opened = open_pools(inputs.sources, inputs.settings, inputs.options.window)
+    results: list[PoolResults[T]] = [PoolResults(pool, []) for pool in opened]
+    work = [(pool, work_for(pool)) for pool in opened]
+    for number, value in map_questions(work, inputs.settings.jobs, inputs.progress):
+        results[number].values.append(value)
+    return results
 
 
 def whole_numbers(noun: str, values: Sequence[float]) -> list[int]:

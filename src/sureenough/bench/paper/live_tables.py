@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final
 
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import published
 from sureenough.bench.paper import shared as s
 from sureenough.bench.paper.experiment import Experiment, Found, Inputs
 from sureenough.bench.pipeline import Source
-from sureenough.bench.replay import ReplayCell
+from sureenough.bench.replay import Line, ReplayCell
 from sureenough.bench.result import grouped
-from sureenough.bench.score import Row, StrategyRuns, rows
+from sureenough.bench.score import StrategyRuns, rows
 from sureenough.bench.tables import Cell, Field, Kind, Table, columns, field, measure, table
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 
 
-class LiveLine(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LiveLine(Line):
     """A strategy's live runs as a line of a table."""
 
-    source: Source
-    cell: ReplayCell
-    row: Row
-    runs: StrategyRuns
-    first: StrategyRuns
     live: list[LiveRun]
 
 
@@ -47,15 +44,15 @@ def comparable_runs(runs: Sequence[LiveRun]) -> dict[tuple[str, str], dict[str, 
 def live_lines(runs: Sequence[LiveRun]) -> Iterator[LiveLine]:
     for names, strategies in comparable_runs(runs).items():
         source = Source(*names, Path())
-        totals = [_totals(strategy, own) for strategy, own in strategies.items()]
-        for total, row, own in zip(totals, rows(totals, 1, 0), strategies.values(), strict=True):
-            cell = ReplayCell(total.strategy, total.strategy, RunOptions())
-            yield LiveLine(source, cell, row, total, totals[0], own)
+        totals = list(map(_totals, strategies.values()))
+        for row, total in zip(rows(list(strategies), totals, 0), totals, strict=True):
+            cell = ReplayCell(row.strategy, row.strategy, RunOptions())
+            yield LiveLine(source, cell, row, total, totals[0], strategies[row.strategy])
 
 
-def _totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:
+def _totals(runs: Sequence[LiveRun]) -> StrategyRuns:
     """The same sums as of replayed outcomes."""
-    total = StrategyRuns(strategy)
+    total = StrategyRuns()
     for run in runs:
         spent, out = run.tokens["total"], run.outcome
         total.reasons[out["reason"]] += 1

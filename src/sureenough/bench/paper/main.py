@@ -19,7 +19,7 @@ from sureenough.bench.paper.experiment import (
 from sureenough.bench.paper.live_tables import live_tables
 from sureenough.bench.paper.published import AVERAGE
 from sureenough.bench.recommendation import MARGIN, recommend
-from sureenough.bench.replay import CellResult, reference_cell
+from sureenough.bench.replay import CellResult, Line, reference_cell
 from sureenough.bench.result import Axis, Figure, PoolQuestions, Recommendation, Series, StrategyOnQuestion
 from sureenough.bench.score import CONFIDENT, agreement
 from sureenough.bench.tables import Cell, Table, columns, known
@@ -116,7 +116,7 @@ def _questions(lines: Sequence[CellResult]) -> PoolQuestions:
             StrategyOnQuestion(known(line.runs.right[k]), float(share[k]), line.runs.tokens[k])
             for line, share in zip(lines, agreed, strict=True)
         ]
-        for k in range(len(lines[0].questions))
+        for k in range(len(lines[0].opened.questions))
     ]
 
     def spread(k: int) -> float:
@@ -124,8 +124,8 @@ def _questions(lines: Sequence[CellResult]) -> PoolQuestions:
         return min(values) - max(values)
 
     kept = sorted(range(len(done)), key=spread)[:MOST_QUESTIONS]
-    source, names = lines[0].source, [line.runs.strategy for line in lines]
-    questions = [(lines[0].questions[k], done[k]) for k in kept]
+    source, names = lines[0].source, [line.row.strategy for line in lines]
+    questions = [(lines[0].opened.questions[k], done[k]) for k in kept]
     return PoolQuestions(source.dataset, source.model, source.pool.name, names, len(done), questions)
 
 
@@ -143,7 +143,7 @@ EXPERIMENT: Final = Experiment(
 SPENT: Final = "tokens confident wrong"
 
 
-def _per_error(line: s.Line) -> Cell:
+def _per_error(line: Line) -> Cell:
     errors = line.runs.sums["confident wrong"]
     return line.runs.sums[SPENT] / errors if errors else None
 

@@ -19,7 +19,7 @@ from sureenough.bench.paper.experiment import (
     whole_numbers,
 )
 from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.replay import ReplayCell, recorded_paths
+from sureenough.bench.replay import Line, ReplayCell, recorded_paths
 from sureenough.bench.result import Axis, Figure, Series, grouped
 from sureenough.bench.tables import Field
 from sureenough.errors import UsageError
@@ -39,8 +39,8 @@ class View(NamedTuple):
 
     title: str
     axis: Axis
-    x: Field[s.Line]
-    y: Field[s.Line] = s.ACCURACY
+    x: Field[Line]
+    y: Field[Line] = s.ACCURACY
     y_axis: Axis = s.axis(s.ACCURACY)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from sureenough.bench.paper import published
 from sureenough.bench.paper.experiment import PartOf, Results
-from sureenough.bench.pipeline import OpenPool, Source
+from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
-from sureenough.bench.replay import CellResult, ReplayCell
+from sureenough.bench.replay import CellResult, Line
 from sureenough.bench.result import Axis, Figure, Series, grouped
-from sureenough.bench.score import Row, StrategyRuns, intervals
+from sureenough.bench.score import StrategyRuns, intervals
 from sureenough.bench.tables import (
     Cell,
     Field,
@@ -36,21 +36,6 @@ from sureenough.spec import resolve
 T = TypeVar("T")
 
 # -- fields
-
-
-class Line(Protocol):
-    """A row of most tables: a replayed cell, or a strategy's live runs."""
-
-    @property
-    def source(self) -> Source: ...
-    @property
-    def cell(self) -> ReplayCell: ...
-    @property
-    def row(self) -> Row: ...
-    @property
-    def runs(self) -> StrategyRuns: ...
-    @property
-    def first(self) -> StrategyRuns: ...
 
 
 def of_line(
@@ -234,7 +219,7 @@ def _joined(lines: Sequence[CellResult]) -> Floats:
     """Known by id and gold answer: files of different questions may use the same ids."""
     gains: dict[tuple[str, str | None], float] = {}
     for line in lines:
-        for question, gain in zip(line.questions, _gains(line).tolist(), strict=True):
+        for question, gain in zip(line.opened.questions, _gains(line).tolist(), strict=True):
             gains.setdefault((question.id, question.gold), gain)
     return np.array(list(gains.values()))
 
@@ -287,7 +272,7 @@ def pool_windows(pools: Iterable[OpenPool]) -> str:
 
 
 def _budget(line: CellResult) -> str:
-    options, recorded = line.cell.options, max(line.paths, default=0)
+    options, recorded = line.cell.options, max(line.opened.paths, default=0)
     paths = f"{options.paths or recorded} paths"
     if options.paths is not None and options.paths > recorded:
         paths += f" ({recorded} recorded, all used)"

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.paper.calibration import ReadSignals, by_difficulty
-from sureenough.bench.paper.experiment import Experiment, Found, Inputs, over_pools
+from sureenough.bench.paper.experiment import Experiment, Found, Inputs, PoolResults, over_pools
 from sureenough.bench.paper.shared import CATEGORIES, VARIED, mean, pool_windows, resampled, settings_note
-from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Figure, Series
 from sureenough.bench.tables import Cell, Column, Measure, Table, columns
 from sureenough.core.confidence import Bools, Floats
