@@ -14,10 +14,9 @@ import sureenough as se
 from sureenough.cli import GROUPS, VERBS, app
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.pools import schema as pool
-from sureenough.server.app import document, endpoint_table
-from sureenough.server.routes import Routes
+from sureenough.server.consensus import ServerState
+from sureenough.server.routes import Routes, document
 from sureenough.server.settings import ServerSettings
-from sureenough.server.state import ServerState
 from sureenough.spec import options
 from sureenough.strategies import DEFAULT_STRATEGY, STRATEGIES
 
@@ -69,7 +68,7 @@ def strategies() -> str:
 
 def openapi() -> dict[str, Any]:
     """The document that a server sends as /openapi.json."""
-    return document(endpoint_table(Routes(ServerState(ServerSettings()))))
+    return document(Routes(ServerState(ServerSettings())).endpoints)
 
 
 def http() -> str:

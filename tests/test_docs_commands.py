@@ -23,7 +23,8 @@ import sureenough as se
 from sureenough.cli import app
 from sureenough.data import PROBLEMS_POOL
 from sureenough.drivers.observers import Transcript
-from sureenough.server.replies import RunResult, consensus_details
+from sureenough.server.consensus import RunResult
+from sureenough.server.replies import consensus_details
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
 from tests.processes import sureenough

@@ -13,7 +13,7 @@ import typer
 
 from sureenough.cli import _allow_any_text, serve_vllm
 from sureenough.errors import UsageError
-from sureenough.server.lifespan import listen
+from sureenough.server.app import listen
 from sureenough.server.settings import ServerSettings
 
 

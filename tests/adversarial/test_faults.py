@@ -25,7 +25,7 @@ from sureenough.engines.openai.client import Timeouts
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.errors import EngineError
 from sureenough.server import ServerLimits, ServerSettings
-from sureenough.server.state import ServerState
+from sureenough.server.consensus import ServerState
 from tests.adversarial.hostile_client import ATTACKS, BODY, Target
 from tests.adversarial.hostile_upstream import FAULTS, with_fault
 from tests.engines.misbehaving import Manner

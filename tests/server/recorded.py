@@ -20,7 +20,7 @@ from starlette.routing import Route, Router
 from sureenough.core.events import path_seed
 from sureenough.data import BUILTIN_POOL
 from sureenough.pools import Pool, RecordedPath
-from sureenough.server.lifespan import listen
+from sureenough.server.app import listen
 from sureenough.server.settings import ServerSettings
 
 WORDS = "We first write the sum as a product , then divide both sides by 7 and look at what is left : ".split()

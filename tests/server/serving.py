@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from sureenough.server.app import create
-from sureenough.server.lifespan import listen, uvicorn_config
+from sureenough.server.app import create, listen, uvicorn_config
+from sureenough.server.consensus import ServerState
 from sureenough.server.settings import ServerSettings
-from sureenough.server.state import ServerState
 
 
 @dataclass
@@ -34,12 +34,19 @@ class Listening:
 
 
 @contextmanager
-def serving_app(app: ASGIApp, port: int = 0, config: uvicorn.Config | None = None) -> Iterator[Listening]:
+def serving_app(
+    app: ASGIApp, port: int = 0, config: uvicorn.Config | None = None, state: ServerState | None = None
+) -> Iterator[Listening]:
     """Serve until the block ends."""
     sock = listen(ServerSettings(port=port))
-    plain = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3)
-    server = uvicorn.Server(config or plain)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    server = uvicorn.Server(config or uvicorn.Config(app, lifespan="off", log_config=None, access_log=False))
+    server.config.timeout_graceful_shutdown = 3
+
+    async def serve() -> None:
+        async with nullcontext() if state is None else state.opened():
+            await server.serve(sockets=[sock])
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
     while not server.started:
         assert thread.is_alive(), "the server did not start"
@@ -57,9 +64,7 @@ def serving_app(app: ASGIApp, port: int = 0, config: uvicorn.Config | None = Non
 def ours(settings: ServerSettings) -> Iterator[tuple[str, ServerState]]:
     """Our own server with these settings."""
     app, state = create(replace(settings, port=0))
-    with serving_app(
-        app, config=uvicorn_config(app, settings, lifespan="on", timeout_graceful_shutdown=3)
-    ) as listening:
+    with serving_app(app, config=uvicorn_config(app, settings), state=state) as listening:
         try:
             yield listening.url, state
         finally:

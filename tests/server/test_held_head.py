@@ -16,8 +16,8 @@ from starlette.types import Message
 import sureenough as se
 from sureenough.engines import Fake
 from sureenough.engines.fake import Step
-from sureenough.server import consensus
-from sureenough.server.consensus import ConsensusResponse
+from sureenough.server import replies
+from sureenough.server.replies import ConsensusResponse
 from sureenough.server.settings import ServerSettings
 from tests.server.sending import BODY
 from tests.server.serving import ours
@@ -28,7 +28,7 @@ ENDLESS = 3600.0
 
 @pytest.mark.parametrize("model", ["m@sc", "m@predictive+sc:runs=1,rollouts=1"])
 def test_the_first_token_of_a_path_or_a_branch_sends_it(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consensus, "HELD_HEAD", ENDLESS)
+    monkeypatch.setattr(replies, "HELD_HEAD", ENDLESS)
     steps: list[Step] = [[se.Token("7", 0.5, 9.0)], ENDLESS]
     engine = Fake(lambda seed: steps, lambda beginning, seed: steps)
     with (
@@ -48,9 +48,9 @@ def test_a_client_that_leaves_before_it_leaves_no_task() -> None:
 
     async def leave() -> None:
         run = SimpleNamespace(task=asyncio.create_task(asyncio.sleep(ENDLESS)))
-        runs: Any = SimpleNamespace(state=None, start=lambda *_: run)
+        state: Any = SimpleNamespace(start=lambda *_: run)
         with pytest.raises(ClientDisconnect):
-            await ConsensusResponse(runs, replace(a_request(), stream=True), ExitStack())({}, receive, send)
+            await ConsensusResponse(state, replace(a_request(), stream=True), ExitStack())({}, receive, send)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(leave())

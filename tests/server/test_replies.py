@@ -11,7 +11,8 @@ from sureenough.api import replay
 from sureenough.drivers.observers import Transcript
 from sureenough.engines.base import Prompt
 from sureenough.pools import RecordedPath
-from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage
+from sureenough.server.consensus import RunResult
+from sureenough.server.replies import ReplyWriter, consensus_details, usage
 from sureenough.server.requests import ConsensusRequest
 from sureenough.spec import resolve
 from tests.server.sending import post

@@ -41,7 +41,7 @@ def test_14_14_two_quick_stops_do_not_interrupt_a_slow_close(
                 await asyncio.sleep(0.01)
             raise UsageError("closed in good order")
 
-    monkeypatch.setattr("sureenough.server.state.aask", closes_slowly)
+    monkeypatch.setattr("sureenough.server.consensus.aask", closes_slowly)
     with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, _):
         run = post(url, "/api/runs").json()["id"]
         for reached in (began, closing):

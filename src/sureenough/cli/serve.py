@@ -159,7 +159,7 @@ def serve(
     settings: ServerSettings, description: str, page: str = "/", when_ready: Callable[[str], object] | None = None
 ) -> None:
     """Serve until a signal; prints the address once it can be reached."""
-    from sureenough.server.lifespan import listen, serve_until_stopped
+    from sureenough.server.app import listen, serve_until_stopped
 
     _prepare(settings)
     listening = listen(settings)
@@ -177,7 +177,7 @@ def serve(
 def serve_on_ray(cluster: Any, settings: ServerSettings, deployment: dict[str, Any], description: str) -> None:
     """Serve with replicas on the cluster until a signal; prints the address once it can be reached."""
     from sureenough.ray.serve import RayEndpoint
-    from sureenough.server.lifespan import listen
+    from sureenough.server.app import listen
 
     _prepare(settings)
     if settings.port == 0:

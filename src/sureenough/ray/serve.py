@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sureenough.errors import EngineUnavailable, UsageError
 from sureenough.ray.cluster import Parcel, on_node
 from sureenough.redact import first_line, redact
-from sureenough.server.app import create
-from sureenough.server.lifespan import drain, raise_file_limit
+from sureenough.server.app import create, drain, raise_file_limit
 from sureenough.server.settings import ServerSettings
 
 APPLICATION: Final = "sureenough"  # its name in Ray Serve, that of the notice board and of the board's namespace
@@ -59,8 +58,7 @@ class Replica:
 
         self._board = ray.get_actor(APPLICATION, namespace=APPLICATION)
         settings = (await self._board.get.remote("settings")).unpack()
-        limits = settings.limits
-        raise_file_limit(limits.requests * (limits.parallel + 2) + limits.idle + 256)
+        raise_file_limit(settings.limits)
         self._app, self._state = create(replace(settings, replica=str(serve.get_replica_context().replica_tag)))
         self._requests: set[asyncio.Task[Any]] = set()
         self._signals = 0

@@ -1,6 +1,9 @@
-"""The ASGI application: its endpoints, their OpenAPI document, and the outermost layer, which admits requests.
+"""The server: the application, which admits requests, and its life, from listening to an orderly shutdown.
 
 Checks come before any handler: host name, origin of a browser's request, type of the body, key.
+
+On a signal no more requests are accepted, and the running ones may finish; shortly before the deadline they end with
+the vote so far, so that every client receives a response. A second signal ends them at once in the same way.
 """
 
 from __future__ import annotations
@@ -8,34 +11,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import ctypes
+import errno
+import gc
 import hashlib
 import hmac
 import ipaddress
 import logging
 import re
 import socket
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-import msgspec
-from msgspec import Struct
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+import uvicorn
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sureenough import __version__
-from sureenough.server.requests import names_with_strategies
-from sureenough.server.responses import ApiError, ErrorBody, json_response, shutting_down
+from sureenough.errors import UsageError
+from sureenough.server.consensus import ServerState
+from sureenough.server.responses import JSON, ApiError, cancel, json_response
 from sureenough.server.routes import Routes
-from sureenough.server.settings import ServerSettings
-from sureenough.server.state import ServerState
+from sureenough.server.settings import ServerLimits, ServerSettings
 
-REF: Final = "#/components/schemas/{name}"
-JSON: Final = "application/json"
 log: Final = logging.getLogger("sureenough.server")
 WITHOUT_KEY: Final = frozenset({"/healthz"})
 HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^][:@/\s]+))(?::\d+)?")
@@ -52,67 +53,20 @@ SECURITY_HEADERS: Final = {
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
 }
-EVENTS = "text/event-stream"
-
-
-class Endpoint(NamedTuple):
-    """A row of the table of endpoints, from which the routes, the OpenAPI document and the metrics' labels derive."""
-
-    method: str
-    path: str
-    handler: Callable[[Request], Awaitable[ASGIApp]]
-    summary: str = ""  # empty: a part of the page, which the document leaves out
-    status: int = 200
-    media_types: tuple[str, ...] = (JSON,)
-    body: type[Struct] | None = None
-
-
-def document(endpoints: Sequence[Endpoint], models: Sequence[str] = ()) -> dict[str, Any]:
-    """The document, with the names of the models if they are known."""
-    documented = [endpoint for endpoint in endpoints if endpoint.summary]
-    bodies = list(dict.fromkeys(endpoint.body for endpoint in documented if endpoint.body is not None))
-    _, schemas = msgspec.json.schema_components([ErrorBody, *bodies], ref_template=REF)
-    for body in bodies if models else ():
-        model = schemas[body.__name__]["properties"]["model"]
-        schemas[body.__name__]["properties"]["model"] = {"anyOf": [{"enum": list(models)}, model]}
-    paths: dict[str, dict[str, Any]] = {}
-    for endpoint in documented:
-        path = re.sub(r":\w+}", "}", endpoint.path)
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "sureenough",
-            "version": __version__,
-            "description": "A strategy is part of the model's name (NAME@ddc:tau=0.99) or of the sureenough object; "
-            "requests with a plain name are passed through.",
-        },
-        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}, "schemas": schemas},
-        "security": [{"key": []}, {}],
-        "paths": paths,
-    }
-
-
-def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
-    error = {"description": "An error.", "content": {JSON: {"schema": _reference(ErrorBody)}}}
-    success: dict[str, Any] = {"description": endpoint.summary}
-    if endpoint.media_types:
-        success["content"] = {media_type: {} for media_type in endpoint.media_types}
-    operation: dict[str, Any] = {
-        "summary": endpoint.summary,
-        "responses": {str(endpoint.status): success, "4XX": error, "5XX": error},
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in re.findall(r"{(\w+)}", path)
-        ],
-    }
-    if endpoint.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _reference(endpoint.body)}}}
-    return operation
-
-
-def _reference(type: type[Struct]) -> dict[str, str]:
-    return {"$ref": REF.format(name=type.__name__)}
+KEEP_ALIVE: Final = 30  # seconds for which a connection stays open between requests
+POLL: Final = 0.1
+VOTE_SHARE: Final = 0.25
+"""Share of the grace period that remains for votes to be sent."""
+FORCED_SECONDS: Final = 2.0
+"""Seconds for votes to be sent after a second signal."""
+SWITCH_SECONDS: Final = 0.001
+"""Seconds for which another thread may keep the event loop waiting for the interpreter; Python's own value is 0.005."""
+COLLECT_AFTER: Final = (5_000, 10, 10)
+"""When the garbage collector runs, during which nothing is served: often among few objects, rarely among all."""
+M_MMAP_THRESHOLD: Final = -3
+M_ARENA_MAX: Final = -8
+LARGE_BLOCK: Final = 1 << 17
+"""Bytes from which a block of memory is mapped on its own and returned to the system when it is freed."""
 
 
 class RequestMiddleware:
@@ -129,24 +83,35 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        tracked = _TrackedSend(send)
-        began = time.monotonic()
+        status, began = 0, time.monotonic()
+
+        async def tracked(message: Message) -> None:
+            """Send with the security headers, and remember the status once the head is sent."""
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                names = {name for name, _ in message["headers"]}
+                added = [(name, value) for name, value in SECURITY_HEADERS.items() if name not in names]
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
         try:
             self.check(scope)
             scope["app"] = self  # with this the router raises if no route matches
             await self.app(scope, receive, tracked)
-        except HTTPException as error:
-            await self._send_error(_no_route(scope, error), scope, receive, tracked)
         except ClientDisconnect:
             self.state.metrics.disconnects.inc()
-        except asyncio.CancelledError:
-            if not self.state.shutting_down:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not self.state.shutting_down:
                 raise
-            await self._send_error(shutting_down(), scope, receive, tracked)
-        except Exception as error:
-            await self._send_error(error, scope, receive, tracked)
+            response = self.state.error_response(error)
+            if not status:  # else the head is sent, and the connection is closed: the response is not complete
+                await json_response(response.body(), response.status, response.headers)(scope, receive, tracked)
         finally:
-            self._record(scope, tracked.status or CLIENT_CLOSED, time.monotonic() - began)
+            route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")
+            seconds = time.monotonic() - began
+            self.state.metrics.count_response(route, status or CLIENT_CLOSED, seconds)
+            log.info("%s %s %s %.3f s", scope["method"], route, status or CLIENT_CLOSED, seconds)
 
     def check(self, scope: Scope) -> None:
         """Raise an ApiError if this request is not admitted."""
@@ -163,7 +128,9 @@ class RequestMiddleware:
         if other_origin or other_site:
             raise ApiError(403, "Requests from pages of other sites are not allowed.", code="cross_origin")
         if self._keys and scope["path"] not in WITHOUT_KEY and not self._has_key(headers.get("authorization", "")):
-            raise _unauthorized(scope["path"])
+            scheme = "Bearer" if scope["path"].startswith("/v1/") else 'Basic realm="sureenough", charset="UTF-8"'
+            challenge = {"WWW-Authenticate": scheme}
+            raise ApiError(401, "Incorrect API key provided.", code="invalid_api_key", headers=challenge)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and media_type != JSON:
             message = "Send JSON, with the header Content-Type: application/json."
@@ -193,92 +160,192 @@ class RequestMiddleware:
         digest = hashlib.sha256(credentials.strip().encode()).digest()
         return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0  # a sum: all are compared
 
-    async def _send_error(self, error: Exception, scope: Scope, receive: Receive, tracked: _TrackedSend) -> None:
-        response = self.state.error_response(error)
-        if tracked.status:
-            return  # the head is sent already: the connection is closed, because the response is not complete
-        await json_response(response.body(), response.status, response.headers)(scope, receive, tracked)
-
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")
-        self.state.metrics.count_response(route, status, seconds)
-        log.info("%s %s %s %.3f s", scope["method"], route, status, seconds)
-
-
-def _unauthorized(path: str) -> ApiError:
-    scheme = "Bearer" if path.startswith("/v1/") else 'Basic realm="sureenough", charset="UTF-8"'
-    return ApiError(401, "Incorrect API key provided.", code="invalid_api_key", headers={"WWW-Authenticate": scheme})
-
-
-def _no_route(scope: Scope, error: HTTPException) -> ApiError:
-    messages = {404: f"Not found: {scope['path'][:200]}", 405: f"{scope['method'][:20]} is not allowed here."}
-    message = messages.get(error.status_code, str(error.detail))
-    return ApiError(error.status_code, message, headers=dict(error.headers or {}))
-
-
-class _TrackedSend:
-    """Adds the security headers to a response, and remembers its status once the head is sent."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            names = {name for name, _ in message["headers"]}
-            added = [(name, value) for name, value in SECURITY_HEADERS.items() if name not in names]
-            message = {**message, "headers": [*message["headers"], *added]}
-        await self._send(message)
-
-
-def endpoint_table(routes: Routes) -> list[Endpoint]:
-    """Every endpoint: the one list of routes."""
-
-    async def openapi(request: Request) -> Response:
-        offered = () if routes.state.settings.view_only else routes.state.upstream.offered
-        return json_response(document(table, names_with_strategies(list(offered))))
-
-    chat, completion = routes.reader.types.chat, routes.reader.types.completion
-    table = [
-        Endpoint("POST", "/v1/chat/completions", routes.complete, "Chat, by vote or passed through.",
-                 media_types=(JSON, EVENTS), body=chat),
-        Endpoint("POST", "/v1/completions", routes.complete, "Completion of a text, by vote or passed through.",
-                 media_types=(JSON, EVENTS), body=completion),
-        Endpoint("GET", "/v1/models", routes.models, "Every model, plain and with each strategy."),
-        Endpoint("GET", "/v1/models/{name:path}", routes.model, "One model by its name."),
-        Endpoint("GET", "/healthz", routes.health, "Whether requests can be served now."),
-        Endpoint("GET", "/metrics", routes.metrics, "Metrics for Prometheus.", media_types=("text/plain",)),
-        Endpoint("GET", "/openapi.json", openapi, "This document."),
-        Endpoint("GET", "/api/options", routes.options, "Models, strategies and run options of this server."),
-        Endpoint("GET", "/api/learned", routes.learned, "What was learned of each model's confidence."),
-        Endpoint("POST", "/api/runs", routes.start_run, "Start a run that a page watches.", 201, body=chat),
-        Endpoint("GET", "/api/runs", routes.list_runs, "The runs that were kept."),
-        Endpoint("DELETE", "/api/runs/{id}", routes.stop_run, "End a run with the vote so far.", 204, ()),
-        Endpoint("GET", "/api/runs/{id}/events", routes.events, "The changes of a run as they happen.",
-                 media_types=(EVENTS,)),
-        Endpoint("GET", "/api/runs/{id}/paths/{number}", routes.path_text, "The text of one path."),
-        Endpoint("GET", "/api/runs/{id}/agrees-with/{other}", routes.agreement,
-                 "Whether two runs have the same answer."),
-        Endpoint("GET", "/", routes.page),
-        Endpoint("GET", "/runs", routes.page),
-        Endpoint("GET", "/runs/{id}", routes.page),
-        Endpoint("GET", "/compare/{id}/{other}", routes.page),
-        Endpoint("GET", "/reports/{name:path}", routes.report),
-        Endpoint("GET", "/page/{file}", routes.file),
-    ]  # fmt: skip
-    return table
-
 
 def create(settings: ServerSettings) -> tuple[ASGIApp, ServerState]:
-    """The application, and the state of its requests, which its lifespan opens, or `state.opened()` without one."""
+    """The application, and the state of its requests, which whoever serves it opens."""
     state = ServerState(settings)
-
-    @asynccontextmanager
-    async def lifespan(app: object) -> AsyncIterator[None]:
-        async with state.opened():
-            yield
-
-    routes = [Route(row.path, row.handler, methods=[row.method]) for row in endpoint_table(Routes(state))]
+    routes = [Route(row.path, row.handler, methods=[row.method]) for row in Routes(state).endpoints]
     # A bare router: every error becomes a response in the middleware.
-    return RequestMiddleware(Router(routes=routes, lifespan=lifespan), state, routes), state
+    return RequestMiddleware(Router(routes=routes), state, routes), state
+
+
+class LimitedConnection(H11Protocol):
+    """HTTP/1.1 with limits on the time for a request's head, on idle connections, and on clients that do not read."""
+
+    limits: ServerLimits
+    idle: dict[LimitedConnection, asyncio.TimerHandle]
+    """Connections without a request in progress, the oldest first."""
+    _stalled: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def within(cls, limits: ServerLimits) -> type[LimitedConnection]:
+        return type("ServerConnection", (cls,), {"limits": limits, "idle": {}})
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request; the oldest idle connection makes room if there are too many."""
+        super().connection_made(transport)
+        self._wait(self.limits.head)
+        while len(self.idle) > self.limits.idle:
+            next(iter(self.idle))._drop()
+
+    def data_received(self, data: bytes) -> None:
+        """Data of a head do not extend its time; a head that is complete ends the waiting."""
+        super().data_received(data)
+        self._end_wait_if_busy()
+
+    def on_response_complete(self) -> None:
+        self._wait(KEEP_ALIVE)
+        super().on_response_complete()
+        self._end_wait_if_busy()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_wait()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not read: it is dropped if that lasts."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.limits.send, self._drop)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _wait(self, seconds: float) -> None:
+        self._end_wait()
+        self.idle[self] = self.loop.call_later(seconds, self._drop)
+
+    def _end_wait(self) -> None:
+        timer = self.idle.pop(self, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _end_wait_if_busy(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._end_wait()
+
+    def _drop(self) -> None:
+        """Close without waiting for data to be sent, which a client that does not read would prevent."""
+        self._end_wait()
+        self.transport.abort()
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """The listening socket, or an error that names host and port."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # With the protocol named: asyncio sends small responses at once only on sockets that are known to be TCP.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # On Windows SO_REUSEADDR would let two servers listen on one port.
+    listening.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR), 1)
+    try:
+        listening.bind((settings.host, settings.port))
+        listening.listen(1024)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or error
+        unusable = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        fix = "give --host an address of this machine" if unusable else "try another --port"
+        raise UsageError(f"cannot listen on {settings.host} port {settings.port}: {reason}; {fix}") from None
+    return listening
+
+
+def raise_file_limit(limits: ServerLimits) -> None:
+    """Allow one socket per path and connection, as far as this user may raise the limit on open files."""
+    wanted = limits.requests * (limits.parallel + 2) + limits.idle + 256
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def tune_process() -> None:
+    """Short pauses, and memory that returns to the system: for a process that does nothing but serve."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*COLLECT_AFTER)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # glibc would else raise its threshold with every large block, and keep one heap per thread
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        mallopt(M_ARENA_MAX, 2)
+
+
+def uvicorn_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app, http=LimitedConnection.within(settings.limits), ws="none", lifespan="off", log_config=None,
+        access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(settings.limits.grace)), h11_max_incomplete_event_size=65_536,
+    )  # fmt: skip
+
+
+class DrainingServer(uvicorn.Server):
+    """Says when it is ready, and drains on a signal. uvicorn itself would answer the second one with 500s."""
+
+    signals = 0
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._state, self._ready = state, ready
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """The handler of SIGINT and SIGTERM."""
+        self.signals += 1
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # a full collection would visit every imported module each time, during which nothing is served
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        tasks = self.server_state.tasks
+        draining = asyncio.create_task(drain(self._state, tasks, lambda: self.signals > 1))
+        await super().shutdown(sockets)
+        if tasks:  # cancelled at the end of the grace period: their clients get a 503
+            await asyncio.wait(tasks, timeout=FORCED_SECONDS)
+        await cancel(draining)
+
+
+async def serve_until_stopped(
+    settings: ServerSettings, listening: socket.socket, ready: Callable[[], None] = lambda: None
+) -> None:
+    """Serve until a signal. The upstream is opened first, so that its errors are reported before anything is served."""
+    raise_file_limit(settings.limits)
+    tune_process()
+    app, state = create(settings)
+    async with state.opened():
+        check = asyncio.create_task(_check_upstream(state))
+        await DrainingServer(uvicorn_config(app, settings), state, ready).serve(sockets=[listening])
+        await cancel(check)
+
+
+async def drain(state: ServerState, tasks: set[asyncio.Task[Any]], hurried: Callable[[], bool]) -> None:
+    """Let running requests finish: first by themselves, then with the vote so far, then with an error."""
+    state.shutting_down = True
+    grace = state.settings.limits.grace
+    log.info("shutting down: %d requests have %g s to finish", state.requests, grace)
+    await _wait_for(hurried, grace * (1 - VOTE_SHARE))
+    state.stop_runs()
+    await _wait_for(hurried, grace)
+    await _wait_for(lambda: not tasks, FORCED_SECONDS)
+    for task in list(tasks):
+        task.cancel()
+
+
+async def _wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = asyncio.get_running_loop().time() + seconds
+    while not condition() and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(POLL)
+
+
+async def _check_upstream(state: ServerState) -> None:
+    """Say at once if the upstream is not there, instead of at the first request."""
+    problem = None if state.settings.view_only else await state.upstream.problem()
+    if problem is not None:
+        log.warning("the upstream is not ready: %s; requests fail until it is", problem)

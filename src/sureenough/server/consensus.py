@@ -1,8 +1,6 @@
-"""Runs for clients and for pages, from the first path to the last byte: as one reply, as a stream, as a page's events.
+"""What all requests of a server share, and its runs, from a request to an outcome.
 
-A client that disconnects cancels every path. The head of a streamed response is held back until a path or a branch of
-a search has begun, or the run has ended, so that an error at the start gets its own status. A run that pages watch ends
-when no page watches it any more.
+A run for a client is cancelled if the client disconnects. One that pages watch ends when no page watches it any more.
 """
 
 from __future__ import annotations
@@ -11,43 +9,49 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import ExitStack, suppress
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from starlette.types import Receive, Scope, Send
-
+from sureenough import answers
 from sureenough.answers import Judge, for_question, resolve_kind
-from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
-from sureenough.core.outcome import Snapshot
+from sureenough.api import aask
+from sureenough.core.events import Action, Ended
+from sureenough.core.outcome import Outcome, Snapshot
+from sureenough.core.stop_rules import betainc
 from sureenough.drivers.judging import classes_or_own
-from sureenough.drivers.observers import ObservedEvent, Observer, PathReport
+from sureenough.drivers.observers import ObservedEvent, Observer, Transcript, WinnerTranscript
 from sureenough.drivers.run_log import INTERVAL, PathTokens, RunLogWriter
+from sureenough.json_text import mend
+from sureenough.pools.learner import LearnerStates
 from sureenough.server.kept_runs import KeptRun, KeptRuns
-from sureenough.server.replies import ReplyWriter, RunResult
+from sureenough.server.metrics import ServerMetrics
 from sureenough.server.requests import ConsensusRequest
-from sureenough.server.responses import (
-    EventStream,
-    cancel,
-    cancel_once,
-    json_response,
-    shutting_down,
-    sse_comment,
-    sse_event,
-    until_disconnected,
-)
-from sureenough.server.state import ServerState
+from sureenough.server.responses import ApiError, api_error, cancel_once, shutting_down, sse_comment, sse_event
+from sureenough.server.settings import ServerSettings
+from sureenough.server.structured import ToolJudge
+from sureenough.server.upstream import Upstream, open_upstream
 from sureenough.spec import render
 
-HELD_HEAD: Final = 10.0
-"""The most seconds for which the head of a streamed response is held back."""
-PROGRESS: Final = 0.5
-"""Seconds between progress lines."""
 KEEP_ALIVE: Final = 15.0
 """Seconds after which a line is sent even if nothing has changed, so that proxies keep the connection."""
 RECONNECT: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
+LOGGED_QUESTION: Final = 2_000
+"""Characters of a question that are logged."""
+MOST_WINDOWS: Final = 1_000
+"""Models whose windows are remembered: clients choose the names."""
+COMPLETE: Final = ("settled", "budget")
+"""Reasons of runs that chose their window from all the paths that should."""
 log: Final = logging.getLogger("sureenough.server")
+
+
+class RunResult(NamedTuple):
+    """The outcome of a run, and the path whose text is the response."""
+
+    outcome: Outcome
+    transcript: Transcript | None
 
 
 class Run:
@@ -56,11 +60,11 @@ class Run:
     task: asyncio.Task[RunResult]
     _forgetting: asyncio.TimerHandle
 
-    def __init__(self, request: ConsensusRequest, runs: Runs) -> None:
+    def __init__(self, request: ConsensusRequest, state: ServerState) -> None:
         self.id = secrets.token_urlsafe(24)
-        self.model, self._runs = request.model, runs
+        self.model, self._state = request.model, state
         self.judge: Judge = request.options["kind"]
-        notes = runs.state.upstream.notes(request.model, request.question)
+        notes = state.upstream.notes(request.model, request.question)
         self.log = RunLogWriter(
             {"id": self.id, "question": request.question, "model": request.model,
              "strategy": render(request.strategy), "begun": time.time(), "notes": list(notes)}
@@ -84,7 +88,7 @@ class Run:
         self._watchers += 1
         self._forgetting.cancel()
         try:
-            while not self._runs.state.shutting_down:
+            while not self._state.shutting_down:
                 self.log.update()
                 lines = self.log.lines[sent:]
                 if lines or time.monotonic() - at > KEEP_ALIVE:
@@ -101,52 +105,143 @@ class Run:
         self._forgetting = asyncio.get_running_loop().call_later(RECONNECT, self._forget)
 
     def _forget(self) -> None:
-        self._runs.live.pop(self.id, None)
+        self._state.watched.pop(self.id, None)
         self.stop()
 
+    def end_log(self) -> None:
+        """Log the result or the error of a run that has ended: pages must see an end in every case."""
+        try:
+            self.log.end(self.task.result().outcome)
+        except (Exception, asyncio.CancelledError) as error:
+            self.log.end(None, self._state.error_response(error, self.model).to_json())
+        if self._state.kept.folder is not None and self.log.view.result is not None:
+            asyncio.get_running_loop().run_in_executor(None, self._state.kept.save, self.id, self.log)
 
-class Runs:
-    """The runs that pages watch, by ids that cannot be guessed, and those that were kept."""
 
-    def __init__(self, state: ServerState) -> None:
-        self.state = state
-        self.kept = KeptRuns(state.settings.keep_runs)
-        self.live: dict[str, Run] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+class ServerState:
+    """What the requests of one server share: the upstream, slots, metrics, what is learned, and the runs."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.requests = 0  # that hold a slot
+        self.runs: set[asyncio.Task[RunResult]] = set()  # in progress
+        self.watched: dict[str, Run] = {}  # by ids that cannot be guessed
+        self.kept = KeptRuns(settings.keep_runs)
+        self.shutting_down = False
+        self.learned = LearnerStates(None if settings.state is None else settings.state / "learned.json")
+        self._saving = asyncio.Lock()
+        self.metrics = ServerMetrics(self)
+        self.windows = {key.model: key.window for key in self.learned.known}  # once a run has chosen one
+        self._upstream: Upstream | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Hold the upstream open for as long as the server runs."""
+        if self.settings.view_only:
+            yield
+            return
+        await asyncio.to_thread(_preload)
+        async with open_upstream(self.settings) as self._upstream:
+            yield
+            self.stop_runs()
+
+    @property
+    def upstream(self) -> Upstream:
+        """The upstream; a server that only shows kept runs has none."""
+        if self._upstream is None:
+            raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
+        return self._upstream
+
+    def error_response(self, error: BaseException, model: str = "") -> ApiError:
+        """The response for an error, without the upstream's address and secrets."""
+        response = api_error(error, model)
+        if response.status == 500 and not isinstance(error, ApiError):
+            log.error("a request failed", exc_info=error)
+        if self._upstream is not None:
+            response.message = self._upstream.redact(response.message)
+        return response
+
+    def slot(self) -> ExitStack:
+        """One of the slots for requests, held until the context ends or it is closed, whichever comes first."""
+        if self.shutting_down:
+            raise shutting_down()
+        if self.requests >= self.settings.limits.requests:
+            self.metrics.rejected.inc()
+            message = f"The server is already handling {self.requests} requests, its limit; try again later."
+            raise ApiError(429, message, code="rate_limit_exceeded", headers={"Retry-After": "1"})
+        self.requests += 1
+        slot = ExitStack()
+        slot.callback(self._release)
+        return slot
+
+    def _release(self) -> None:
+        self.requests -= 1
 
     def start(self, request: ConsensusRequest, slot: ExitStack, *observers: Observer, watched: bool = False) -> Run:
-        """Start a run, which holds the slot until it ends. Its log is written if it is watched or kept."""
+        """Start a run. Cancelling its task closes every path and gives the vote so far.
+
+        The slot is free as soon as the run ends: a client that has its response must find one for the next request. The
+        log is written if the run is watched or kept.
+        """
+        if self.settings.log_requests:
+            log.info("question: %r", request.question[:LOGGED_QUESTION])
         run = Run(request, self)
-        if watched or self.kept.folder is not None:
-            run.task = self.state.start_run(request, slot, *observers, run.log)
-            task = asyncio.create_task(self._record_end(run))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        else:
-            run.task = self.state.start_run(request, slot, *observers)
+        logged = watched or self.kept.folder is not None
+        run.task = asyncio.create_task(self._run(request, (*observers, run.log) if logged else observers), name="run")
+        self.runs.add(run.task)
+        run.task.add_done_callback(self.runs.discard)
+        run.task.add_done_callback(lambda _: slot.close())
+        if logged:
+            run.task.add_done_callback(lambda _: run.end_log())
         if watched:
-            self.live[run.id] = run
+            self.watched[run.id] = run
             run.forget_later()
         return run
 
-    async def _record_end(self, run: Run) -> None:
-        """Log the run's result or error; pages that watch it must see an end in every case."""
-        await asyncio.wait({run.task})
-        try:
-            run.log.end(run.task.result().outcome)
-        except asyncio.CancelledError:
-            run.log.end(None, shutting_down().to_json())
-        except Exception as error:
-            run.log.end(None, self.state.error_response(error, run.model).to_json())
-        if self.kept.folder is not None and run.log.view.result is not None:
-            try:
-                await asyncio.to_thread(self.kept.save, run.id, run.log)
-            except OSError as error:
-                log.error("a run could not be kept in %s: %s", self.kept.folder, error.strerror or error)
+    async def _run(self, request: ConsensusRequest, observers: Sequence[Observer]) -> RunResult:
+        upstream, spec, judge = self.upstream, render(request.strategy), request.structured
+        window = request.options["window"] or self.windows.get(request.model)
+        transcript, run = WinnerTranscript(), asyncio.current_task()
+
+        def stop_on_disagreement(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+            """End the run as soon as its paths call different tools."""
+            if isinstance(event, Ended) and isinstance(judge, ToolJudge) and judge.disagreement and run is not None:
+                cancel_once(run)
+
+        out = await aask(
+            request.prompt, upstream.engine(request.model, request.sampling), request.strategy,
+            observers=(transcript, *observers, stop_on_disagreement),
+            learn=self.learned.state(request.model, window, spec), **request.options | {"window": window},
+        )  # fmt: skip
+        self.metrics.count_run(out)
+        notes = [*upstream.notes(request.model, request.question), *map(upstream.redact, out.notes)]
+        if request.strategy.reads_confidence:
+            self.learned.receive(request.model, spec, out)
+            async with self._saving:
+                notes += await asyncio.to_thread(self.learned.save)
+            self._keep_window(request, out)
+        if isinstance(judge, ToolJudge):
+            judge.refuse_disagreement()
+        winner = transcript.of(out.answer)
+        winner = None if winner is None else winner._replace(text=mend(winner.text))
+        return RunResult(replace(out, notes=tuple(notes)), winner)
+
+    def _keep_window(self, request: ConsensusRequest, out: Outcome) -> None:
+        """One window per model, so that its runs can be compared: the first that paths of full length have chosen."""
+        full_length = request.path_tokens in (None, self.settings.limits.path_tokens)
+        if out.window_paths and full_length and out.reason in COMPLETE:
+            if len(self.windows) >= MOST_WINDOWS:
+                self.windows.clear()
+            self.windows.setdefault(request.model, out.window)
+
+    def stop_runs(self) -> None:
+        """End every run with the vote so far."""
+        for task in list(self.runs):
+            cancel_once(task)
 
     async def find(self, name: str) -> Run | KeptRun:
-        """A run in progress, or one that was kept."""
-        return self.live[name] if name in self.live else await asyncio.to_thread(self.kept.find, name)
+        """A run that pages watch, or one that was kept."""
+        return self.watched[name] if name in self.watched else await asyncio.to_thread(self.kept.find, name)
 
     async def agree(self, first: str, second: str) -> bool | None:
         """Whether two runs have the same answer, by the judge of the first; None if one of them has none (yet)."""
@@ -154,86 +249,12 @@ class Runs:
         one, other = [await run.answer() for run in runs]
         if one is None or other is None:
             return None
-        judge = for_question(runs[0].judge or resolve_kind(self.state.settings.kind))
+        judge = for_question(runs[0].judge or resolve_kind(self.settings.kind))
         classes, _ = await asyncio.to_thread(classes_or_own, judge, [one, other])
         return classes[one] == classes[other]
 
 
-class ProgressLine:
-    """A run's progress as one line: an observer that computes it only on request."""
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self._snapshot: Snapshot | None = None
-
-    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        if isinstance(event, Tokens | PathReport | Sampled | Extended):
-            self.begun.set()
-
-    def line(self) -> str:
-        """Paths, tokens, the leader and the stop rule's measure."""
-        snapshot = self._snapshot
-        if snapshot is None:
-            return "nothing yet"
-        ended = sum(path.fate is not None for path in snapshot.paths)
-        pruned = sum(path.fate is Fate.PRUNED for path in snapshot.paths)
-        line = f"{len(snapshot.paths)} of {snapshot.budget} paths, {ended} ended, {pruned} pruned"
-        line += f", {snapshot.generated:,} tokens"
-        votes = snapshot.votes.weights
-        if votes:
-            leader, weight = next(iter(votes.items()))
-            line += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
-        measured = snapshot.votes.verdict.measured()
-        return line if measured is None else f"{line}; {measured}"
-
-
-class ConsensusResponse:
-    """An ASGI application for one request."""
-
-    def __init__(self, runs: Runs, request: ConsensusRequest, slot: ExitStack) -> None:
-        self.runs, self.state, self.request, self.slot = runs, runs.state, request, slot
-        self.reply, self.progress = ReplyWriter(request), ProgressLine()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        run = self.runs.start(self.request, self.slot, self.progress).task
-        try:
-            if self.request.stream:
-                await EventStream(self._events(run))(scope, receive, send)
-            else:
-                await until_disconnected(receive, self._whole(run, scope, receive, send))
-        finally:
-            await cancel(run)
-
-    async def _whole(self, run: asyncio.Task[RunResult], scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.wait({run})
-        await json_response(self.reply.whole(self._result(run)))(scope, receive, send)
-
-    async def _events(self, run: asyncio.Task[RunResult]) -> AsyncGenerator[bytes]:
-        run.add_done_callback(lambda _: self.progress.begun.set())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.progress.begun.wait(), HELD_HEAD)
-        if run.done():
-            self._result(run)  # an error now gets its own status
-        yield self.reply.opening()
-        last, sent = "", time.monotonic()
-        while not run.done():
-            line = self.progress.line()
-            if line != last or time.monotonic() - sent > KEEP_ALIVE:
-                yield self.reply.progress(line)
-                last, sent = line, time.monotonic()
-            await asyncio.wait({run}, timeout=PROGRESS)
-        try:
-            parts = list(self.reply.closing(self._result(run)))
-        except Exception as error:
-            parts = [sse_event(self.state.error_response(error, self.request.model).body())]
-        for part in parts:
-            yield part
-
-    def _result(self, run: asyncio.Task[RunResult]) -> RunResult:
-        if run.cancelled():
-            raise shutting_down()
-        error = run.exception()
-        if error is not None:
-            raise self.state.error_response(error, self.request.model) from error
-        return run.result()
+def _preload() -> None:
+    """Import scipy and the judge now: at the first stop test they would hold up the event loop."""
+    betainc(1.0, 1.0, 0.5)
+    answers.same("1/2", "0.5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator
 from functools import lru_cache
@@ -23,6 +24,7 @@ EXCERPT: Final = 200
 REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
 BATCH: Final = 64
 """Lines of a run that are read at a time."""
+log: Final = logging.getLogger("sureenough.server")
 
 
 class KeptRun:
@@ -61,10 +63,14 @@ class KeptRuns:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
-    def save(self, name: str, log: RunLogWriter) -> None:
+    def save(self, name: str, run_log: RunLogWriter) -> None:
+        """Write the log of a run that has ended. A full disk must not cost anybody a response."""
         assert self.folder is not None
-        self.folder.mkdir(parents=True, exist_ok=True)
-        save_log(self.folder / f"{name}{SUFFIX}", log.with_texts())
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_log(self.folder / f"{name}{SUFFIX}", run_log.with_texts())
+        except OSError as error:
+            log.error("a run could not be kept in %s: %s", self.folder, error.strerror or error)
 
     def find(self, name: str) -> KeptRun:
         """A kept run by its id."""

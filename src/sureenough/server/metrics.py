@@ -16,7 +16,7 @@ from sureenough.pools.learner import LearnerStates
 from sureenough.spec import parse
 
 if TYPE_CHECKING:
-    from sureenough.server.state import ServerState
+    from sureenough.server.consensus import ServerState
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0, 600.0)
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -126,7 +126,8 @@ class ServerMetrics:
 
     def _upstreams(self) -> Iterator[Metric]:
         """What each of several upstream servers does; clients do not learn their addresses."""
-        servers = [({"server": str(number)}, load) for number, load in enumerate(self._state.loads, 1)]
+        loads = () if self._state.settings.view_only else self._state.upstream.loads
+        servers = [({"server": str(number)}, load) for number, load in enumerate(loads, 1)]
         if len(servers) < 2:
             return
         counts = (

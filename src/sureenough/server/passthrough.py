@@ -15,7 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from sureenough.engines.openai.client import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
+from sureenough.server.consensus import ServerState
 from sureenough.server.responses import (
+    JSON,
     ApiError,
     body,
     start,
@@ -23,7 +25,6 @@ from sureenough.server.responses import (
     upstream_key_rejected,
     upstream_unavailable,
 )
-from sureenough.server.state import ServerState
 
 if TYPE_CHECKING:
     import aiohttp
@@ -96,7 +97,7 @@ class PassthroughResponse:
             raise upstream_key_rejected()
         content = await connection.transport.read_body(response, LARGEST_ERROR)
         text = self.upstream.redact(content.decode("utf-8", "replace"))
-        if "application/json" not in response.headers.get("content-type", ""):
+        if JSON not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
             raise ApiError(code, f"The upstream returned status {status}: {text[:500]}", code="upstream_error")
         await send(start(_status(status), forwarded(response.headers, self.upstream.redact)))

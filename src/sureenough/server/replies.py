@@ -1,60 +1,128 @@
-"""Responses in OpenAI's shapes: the winning path's message, the cost of all paths, and the details of the vote."""
+"""Replies in OpenAI's shapes, whole or as a stream: the winning path's message, the cost of all paths, and the vote.
+
+A client that disconnects cancels every path. The head of a streamed reply is held back until a path or a branch of a
+search has begun, or the run has ended, so that an error at the start gets its own status.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Final
+
+from starlette.types import Receive, Scope, Send
 
 from sureenough.answers import split_thinking
 from sureenough.answers.json_kind import Json
-from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
+from sureenough.core.outcome import BUCKETS, Outcome, Snapshot
 from sureenough.core.stop_rules import QUANTITIES
-from sureenough.drivers.observers import Transcript
+from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.engines.openai.wire import TOOL_CALL
+from sureenough.server.consensus import KEEP_ALIVE, RunResult, ServerState
 from sureenough.server.requests import ConsensusRequest
-from sureenough.server.responses import sse_comment, sse_event
+from sureenough.server.responses import (
+    cancel,
+    json_response,
+    send_events,
+    sse_comment,
+    sse_event,
+    until_disconnected,
+)
 from sureenough.server.structured import ToolJudge, tool_call_objects
 
+HELD_HEAD: Final = 10.0
+"""The most seconds for which the head of a streamed response is held back."""
+PROGRESS: Final = 0.5
+"""Seconds between progress lines."""
 CHUNK: Final = 96
 """Characters per chunk of the winning text."""
 DONE: Final = b"data: [DONE]\n\n"
 
 
-class RunResult(NamedTuple):
-    """The outcome of a run, and the path whose text is the response."""
+class ConsensusResponse:
+    """An ASGI application for one request."""
 
-    outcome: Outcome
-    transcript: Transcript | None
+    def __init__(self, state: ServerState, request: ConsensusRequest, slot: ExitStack) -> None:
+        self.state, self.request, self.slot = state, request, slot
+        self.reply, self.progress = ReplyWriter(request), ProgressLine()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        run = self.state.start(self.request, self.slot, self.progress).task
+        try:
+            if self.request.stream:
+                await send_events(self._events(run), receive, send)
+            else:
+                await until_disconnected(receive, self._whole(run, scope, receive, send))
+        finally:
+            await cancel(run)
+
+    async def _whole(self, run: asyncio.Task[RunResult], scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.wait({run})
+        await json_response(self.reply.whole(self._result(run)))(scope, receive, send)
+
+    async def _events(self, run: asyncio.Task[RunResult]) -> AsyncGenerator[bytes]:
+        run.add_done_callback(lambda _: self.progress.begun.set())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.progress.begun.wait(), HELD_HEAD)
+        if run.done():
+            self._result(run)  # an error now gets its own status
+        yield self.reply.opening()
+        last, sent = "", time.monotonic()
+        while not run.done():
+            line = self.progress.line()
+            if line != last or time.monotonic() - sent > KEEP_ALIVE:
+                yield self.reply.progress(line)
+                last, sent = line, time.monotonic()
+            await asyncio.wait({run}, timeout=PROGRESS)
+        try:
+            parts = list(self.reply.closing(self._result(run)))
+        except Exception as error:
+            parts = [sse_event(self.state.error_response(error, self.request.model).body())]
+        for part in parts:
+            yield part
+
+    def _result(self, run: asyncio.Task[RunResult]) -> RunResult:
+        try:
+            return run.result()
+        except (Exception, asyncio.CancelledError) as error:
+            raise self.state.error_response(error, self.request.model) from error
 
 
-class ReplyText(NamedTuple):
-    """What a client reads of a result: the winning path, or why there is none."""
+class ProgressLine:
+    """A run's progress as one line: an observer that computes it only on request."""
 
-    text: str  # of a completion, which has nothing but this
-    content: str
-    reasoning: str | None
-    refusal: str | None
-    calls: list[dict[str, Any]]
-    finish_reason: str
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self._snapshot: Snapshot | None = None
 
-    @classmethod
-    def of(cls, result: RunResult, request: ConsensusRequest) -> ReplyText:
-        """The content is only the JSON if the request has a response format."""
-        out, judge = result.outcome, request.structured
-        text = "" if result.transcript is None else result.transcript.text
-        reasoning, content = split_thinking(text)
-        calls = tool_call_objects(text) if isinstance(judge, ToolJudge) and out.answer is not None else []
-        if isinstance(judge, Json):
-            text = content = out.answer or ""
-        reason = _finish_reason(result, request.path_tokens)
-        return cls(text, (content or "").partition(TOOL_CALL)[0], reasoning, _refusal(out, judge), calls,
-                   "tool_calls" if calls and reason == "stop" else reason)  # fmt: skip
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        if isinstance(event, Tokens | PathReport | Sampled | Extended):
+            self.begun.set()
+
+    def line(self) -> str:
+        """Paths, tokens, the leader and the stop rule's measure."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return "nothing yet"
+        ended = sum(path.fate is not None for path in snapshot.paths)
+        pruned = sum(path.fate is Fate.PRUNED for path in snapshot.paths)
+        line = f"{len(snapshot.paths)} of {snapshot.budget} paths, {ended} ended, {pruned} pruned"
+        line += f", {snapshot.generated:,} tokens"
+        votes = snapshot.votes.weights
+        if votes:
+            leader, weight = next(iter(votes.items()))
+            line += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
+        measured = snapshot.votes.verdict.measured()
+        return line if measured is None else f"{line}; {measured}"
 
 
 class ReplyWriter:
-    """The response to one request, whole or in chunks, under one id."""
+    """The reply to one request, whole or in chunks, under one id."""
 
     def __init__(self, request: ConsensusRequest) -> None:
         self.request = request
@@ -62,21 +130,13 @@ class ReplyWriter:
         self.created = int(time.time())
 
     def whole(self, result: RunResult) -> dict[str, Any]:
-        """The response without streaming."""
-        reply = ReplyText.of(result, self.request)
-        choice: dict[str, Any] = {"index": 0, "finish_reason": reply.finish_reason, "logprobs": None}
-        if self.request.chat:
-            content = reply.content or None if reply.calls else reply.content
-            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": reply.refusal}
-            optional = {"tool_calls": reply.calls or None, "reasoning_content": reply.reasoning}
-            choice["message"] = message | {name: value for name, value in optional.items() if value is not None}
-        else:
-            choice["text"] = reply.text
+        """The reply without streaming."""
+        fields, finish_reason = self._read(result)
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish_reason, "logprobs": None}
+        choice |= {"message": {"role": "assistant", **fields}} if self.request.chat else fields
         kind = "chat.completion" if self.request.chat else "text_completion"
-        return self._envelope(kind, [choice]) | {
-            "usage": usage(result.outcome),
-            "sureenough": consensus_details(result),
-        }
+        costs = {"usage": usage(result.outcome), "sureenough": consensus_details(result)}
+        return self._envelope(kind, [choice]) | costs
 
     def opening(self) -> bytes:
         """The first chunk of a chat."""
@@ -92,27 +152,45 @@ class ReplyWriter:
 
     def closing(self, result: RunResult) -> Iterator[bytes]:
         """The winning text, the reason why it ends, and the cost."""
-        reply = ReplyText.of(result, self.request)
-        if self.request.chat:
-            yield from (self._chunk({"reasoning_content": piece}) for piece in _pieces(reply.reasoning or ""))
-            yield from (self._chunk({"content": piece}) for piece in _pieces(reply.content))
-            if reply.refusal is not None:
-                yield self._chunk({"refusal": reply.refusal})
-            if reply.calls:
-                yield self._chunk({"tool_calls": [{"index": i, **call} for i, call in enumerate(reply.calls)]})
-        else:
-            yield from (self._chunk(piece) for piece in _pieces(reply.text))
-        yield self._chunk({} if self.request.chat else "", reply.finish_reason, sureenough=consensus_details(result))
+        fields, finish_reason = self._read(result)
+        for name in ("reasoning_content", "content", "text"):
+            text = fields.get(name) or ""
+            yield from (self._chunk({name: text[at : at + CHUNK]}) for at in range(0, len(text), CHUNK))
+        if fields.get("refusal") is not None:
+            yield self._chunk({"refusal": fields["refusal"]})
+        if "tool_calls" in fields:
+            yield self._chunk({"tool_calls": [{"index": i, **call} for i, call in enumerate(fields["tool_calls"])]})
+        nothing = {} if self.request.chat else {"text": ""}
+        yield self._chunk(nothing, finish_reason, sureenough=consensus_details(result))
         if self.request.usage:
             yield sse_event(self._envelope(self._kind, []) | {"usage": usage(result.outcome)})
         yield DONE
+
+    def _read(self, result: RunResult) -> tuple[dict[str, Any], str]:
+        """What a client reads of a result, and why that ends: the winning path, or why there is none.
+
+        The content is only the JSON if the request has a response format.
+        """
+        out, judge = result.outcome, self.request.structured
+        text = "" if result.transcript is None else result.transcript.text
+        reasoning, content = split_thinking(text)
+        if isinstance(judge, Json):
+            text = content = out.answer or ""
+        finish_reason = _finish_reason(result, self.request.path_tokens)
+        if not self.request.chat:
+            return {"text": text}, finish_reason
+        fields: dict[str, Any] = {"content": (content or "").partition(TOOL_CALL)[0], "refusal": _refusal(out, judge)}
+        if isinstance(judge, ToolJudge) and out.answer is not None and (calls := tool_call_objects(text)):
+            fields |= {"content": fields["content"] or None, "tool_calls": calls}
+            finish_reason = "tool_calls" if finish_reason == "stop" else finish_reason
+        return fields | ({} if reasoning is None else {"reasoning_content": reasoning}), finish_reason
 
     @property
     def _kind(self) -> str:
         return "chat.completion.chunk" if self.request.chat else "text_completion"
 
-    def _chunk(self, delta: dict[str, Any] | str, finish_reason: str | None = None, **more: Any) -> bytes:
-        part = {"delta": delta} if self.request.chat else {"text": delta}
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
+        part = {"delta": delta} if self.request.chat else delta
         choice = {"index": 0, **part, "logprobs": None, "finish_reason": finish_reason}
         return sse_event(self._envelope(self._kind, [choice]) | more)
 
@@ -144,7 +222,7 @@ def usage(out: Outcome) -> dict[str, int]:
 
 
 def consensus_details(result: RunResult) -> dict[str, Any]:
-    """The `sureenough` object of a response."""
+    """The `sureenough` object of a reply."""
     out = result.outcome.to_json()
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
              "steps", "paths", "window", "window_paths", "parallel", "hurry",
@@ -156,8 +234,3 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     measures["posterior"] = out["posterior"]
     path = None if result.transcript is None else result.transcript.path
     return {name: out[name] for name in names} | measures | {"tokens": tokens, "path": path}
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for begin in range(0, len(text), CHUNK):
-        yield text[begin : begin + CHUNK]

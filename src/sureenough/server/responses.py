@@ -8,9 +8,10 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from msgspec import Struct, structs
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Send
 
 from sureenough.core.options import RunOptions
 from sureenough.errors import (
@@ -23,6 +24,7 @@ from sureenough.errors import (
 )
 from sureenough.json_text import encode, mend
 
+JSON: Final = "application/json"
 SSE_HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -33,7 +35,7 @@ TYPES: Final = {403: "permission_error", 429: "rate_limit_error"}
 
 
 def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(encode(data), status, headers, media_type="application/json")
+    return Response(encode(data), status, headers, media_type=JSON)
 
 
 def sse_event(data: Any) -> bytes:
@@ -73,28 +75,24 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-class EventStream:
-    """An ASGI application that sends server-sent events.
+async def send_events(parts: AsyncGenerator[bytes], receive: Receive, send: Send) -> None:
+    """Send server-sent events until the client disconnects, which raises ClientDisconnect.
 
     The head is sent with the first part, so that an error before it becomes a response with a status of its own.
     """
 
-    def __init__(self, parts: AsyncGenerator[bytes]) -> None:
-        self.parts = parts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await until_disconnected(receive, self._send(send))
-
-    async def _send(self, send: Send) -> None:
+    async def work() -> None:
         begun = False
-        async with aclosing(self.parts):
-            async for part in self.parts:
+        async with aclosing(parts):
+            async for part in parts:
                 if not begun:
                     begun = True
                     await send(start(200, SSE_HEADERS))
                 if part:
                     await send(body(part, more=True))
         await send(body())
+
+    await until_disconnected(receive, work())
 
 
 def cancel_once(task: asyncio.Task[Any]) -> None:
@@ -177,6 +175,10 @@ def api_error(error: BaseException, model: str) -> ApiError:
     match error:
         case ApiError():
             return error
+        case HTTPException():  # of the router
+            return ApiError(error.status_code, f"{error.detail}.", headers=dict(error.headers or {}))
+        case asyncio.CancelledError():
+            return shutting_down()
         case MissingLogprobs():
             # Not a 5xx, which clients retry by themselves: it would fail in the same way.
             return bad_request(str(error), "model", "missing_logprobs")

@@ -1,24 +1,32 @@
-"""Handlers: OpenAI's endpoints, health and metrics; the page, its form, the runs that it starts, and their events."""
+"""The endpoints: OpenAI's, health and metrics; the page, its form, the runs that it starts, and their events.
+
+One table lists them all; the routes, the OpenAPI document and the metrics' labels derive from it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import msgspec
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sureenough import __version__
 from sureenough.answers.kinds import REGISTRY as KINDS
 from sureenough.core.options import RunOptions
 from sureenough.reasoner import LIMITS, NAME
-from sureenough.server.consensus import ConsensusResponse, Runs
+from sureenough.server.consensus import ServerState
 from sureenough.server.metrics import CONTENT_TYPE, learned_signals
 from sureenough.server.passthrough import PassthroughResponse
+from sureenough.server.replies import ConsensusResponse
 from sureenough.server.requests import (
     PAGE_STRATEGIES,
     RequestReader,
@@ -26,12 +34,13 @@ from sureenough.server.requests import (
     parse_body,
     split_model_name,
 )
-from sureenough.server.responses import ApiError, EventStream, json_response, unknown_model
+from sureenough.server.responses import JSON, ApiError, ErrorBody, json_response, send_events, unknown_model
 from sureenough.server.settings import ServerSettings
-from sureenough.server.state import ServerState
 from sureenough.spec import options as strategy_options
 from sureenough.strategies import STRATEGIES
 
+EVENTS: Final = "text/event-stream"
+REF: Final = "#/components/schemas/{name}"
 UPLOAD_SECONDS: Final = 60  # seconds that the body of a request may take to arrive
 PAGE: Final = files("sureenough.server") / "page"
 MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -44,12 +53,51 @@ REPLICATED: Final = (
 )
 
 
+class Endpoint(NamedTuple):
+    """A row of the table of endpoints, from which the routes, the OpenAPI document and the metrics' labels derive."""
+
+    method: str
+    path: str
+    handler: Callable[[Request], Awaitable[ASGIApp]]
+    summary: str = ""  # empty: a part of the page, which the document leaves out
+    status: int = 200
+    media_types: tuple[str, ...] = (JSON,)
+    body: type[Struct] | None = None
+
+
 class Routes:
     """The handlers of one server."""
 
     def __init__(self, state: ServerState) -> None:
-        self.state, self.runs = state, Runs(state)
-        self.reader = RequestReader(state.settings)
+        self.state, self.reader = state, RequestReader(state.settings)
+        chat, completion = self.reader.types.chat, self.reader.types.completion
+        self.endpoints = [
+            Endpoint("POST", "/v1/chat/completions", self.complete, "Chat, by vote or passed through.",
+                     media_types=(JSON, EVENTS), body=chat),
+            Endpoint("POST", "/v1/completions", self.complete, "Completion of a text, by vote or passed through.",
+                     media_types=(JSON, EVENTS), body=completion),
+            Endpoint("GET", "/v1/models", self.models, "Every model, plain and with each strategy."),
+            Endpoint("GET", "/v1/models/{name:path}", self.model, "One model by its name."),
+            Endpoint("GET", "/healthz", self.health, "Whether requests can be served now."),
+            Endpoint("GET", "/metrics", self.metrics, "Metrics for Prometheus.", media_types=("text/plain",)),
+            Endpoint("GET", "/openapi.json", self.openapi, "This document."),
+            Endpoint("GET", "/api/options", self.options, "Models, strategies and run options of this server."),
+            Endpoint("GET", "/api/learned", self.learned, "What was learned of each model's confidence."),
+            Endpoint("POST", "/api/runs", self.start_run, "Start a run that a page watches.", 201, body=chat),
+            Endpoint("GET", "/api/runs", self.list_runs, "The runs that were kept."),
+            Endpoint("DELETE", "/api/runs/{id}", self.stop_run, "End a run with the vote so far.", 204, ()),
+            Endpoint("GET", "/api/runs/{id}/events", self.events, "The changes of a run as they happen.",
+                     media_types=(EVENTS,)),
+            Endpoint("GET", "/api/runs/{id}/paths/{number}", self.path_text, "The text of one path."),
+            Endpoint("GET", "/api/runs/{id}/agrees-with/{other}", self.agreement,
+                     "Whether two runs have the same answer."),
+            Endpoint("GET", "/", self.page),
+            Endpoint("GET", "/runs", self.page),
+            Endpoint("GET", "/runs/{id}", self.page),
+            Endpoint("GET", "/compare/{id}/{other}", self.page),
+            Endpoint("GET", "/reports/{name:path}", self.report),
+            Endpoint("GET", "/page/{file}", self.file),
+        ]  # fmt: skip
 
     async def complete(self, request: Request) -> ASGIApp:
         """A consensus, or the upstream's own response; it holds a slot until its last byte."""
@@ -60,7 +108,7 @@ class Routes:
                 consensus = self.reader.read(
                     body, chat=endpoint == "chat/completions", template=self.state.upstream.template
                 )
-                return ConsensusResponse(self.runs, consensus, slot.pop_all())
+                return ConsensusResponse(self.state, consensus, slot.pop_all())
             self.reader.check_plain(body)
             return PassthroughResponse(self.state, endpoint, raw, slot.pop_all())
 
@@ -95,6 +143,10 @@ class Routes:
             return json_response({"status": "stopping"}, 503)
         ready = self.state.settings.view_only or await self.state.upstream.ready()
         return json_response({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
+
+    async def openapi(self, request: Request) -> Response:
+        offered = () if self.state.settings.view_only else self.state.upstream.offered
+        return json_response(document(self.endpoints, names_with_strategies(list(offered))))
 
     async def metrics(self, request: Request) -> Response:
         return Response(self.state.metrics.text(), media_type=CONTENT_TYPE)
@@ -135,26 +187,26 @@ class Routes:
         with self.state.slot() as slot:
             _, body, _ = await self._read_body(request)
             consensus = self.reader.read(body, chat=True, template=self.state.upstream.template)
-            run = self.runs.start(consensus, slot.pop_all(), watched=True)
+            run = self.state.start(consensus, slot.pop_all(), watched=True)
         return json_response({"id": run.id}, 201)
 
     async def list_runs(self, request: Request) -> Response:
         """The runs that were kept, and bench reports."""
-        kept = self.runs.kept
+        kept = self.state.kept
         runs, reports = await asyncio.to_thread(lambda: (kept.listed(), kept.reports()))
         return json_response({"runs": runs, "reports": reports, "keeping": kept.folder is not None})
 
     async def agreement(self, request: Request) -> Response:
         """Whether two runs have the same answer; null if one of them has none (yet)."""
-        agree = await self.runs.agree(request.path_params["id"], request.path_params["other"])
+        agree = await self.state.agree(request.path_params["id"], request.path_params["other"])
         return json_response({"agree": agree})
 
     async def stop_run(self, request: Request) -> Response:
-        (await self.runs.find(request.path_params["id"])).stop()
+        (await self.state.find(request.path_params["id"])).stop()
         return Response(status_code=204)
 
     async def path_text(self, request: Request) -> Response:
-        run, number = await self.runs.find(request.path_params["id"]), request.path_params["number"]
+        run, number = await self.state.find(request.path_params["id"]), request.path_params["number"]
         text = await run.text(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
         if text is None:
             raise ApiError(404, "This path does not exist, or has no text yet.")
@@ -162,18 +214,66 @@ class Routes:
 
     async def report(self, request: Request) -> Response:
         """A bench report: a page of its own, in a sandbox without access to this one."""
-        file = self.runs.kept.report(request.path_params["name"])
+        file = self.state.kept.report(request.path_params["name"])
         return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def events(self, request: Request) -> ASGIApp:
         """A run's log so far, then each new line."""
-        events = EventStream((await self.runs.find(request.path_params["id"])).events())
+        parts = (await self.state.find(request.path_params["id"])).events()
 
         async def until_closed(scope: Scope, receive: Receive, send: Send) -> None:
             with suppress(ClientDisconnect):  # a page leaves whenever it likes
-                await events(scope, receive, send)
+                await send_events(parts, receive, send)
 
         return until_closed
+
+
+def document(endpoints: Sequence[Endpoint], models: Sequence[str] = ()) -> dict[str, Any]:
+    """The document, with the names of the models if they are known."""
+    documented = [endpoint for endpoint in endpoints if endpoint.summary]
+    bodies = list(dict.fromkeys(endpoint.body for endpoint in documented if endpoint.body is not None))
+    _, schemas = msgspec.json.schema_components([ErrorBody, *bodies], ref_template=REF)
+    for body in bodies if models else ():
+        model = schemas[body.__name__]["properties"]["model"]
+        schemas[body.__name__]["properties"]["model"] = {"anyOf": [{"enum": list(models)}, model]}
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in documented:
+        path = re.sub(r":\w+}", "}", endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "sureenough",
+            "version": __version__,
+            "description": "A strategy is part of the model's name (NAME@ddc:tau=0.99) or of the sureenough object; "
+            "requests with a plain name are passed through.",
+        },
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}, "schemas": schemas},
+        "security": [{"key": []}, {}],
+        "paths": paths,
+    }
+
+
+def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
+    error = {"description": "An error.", "content": {JSON: {"schema": _reference(ErrorBody)}}}
+    success: dict[str, Any] = {"description": endpoint.summary}
+    if endpoint.media_types:
+        success["content"] = {media_type: {} for media_type in endpoint.media_types}
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "responses": {str(endpoint.status): success, "4XX": error, "5XX": error},
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"{(\w+)}", path)
+        ],
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _reference(endpoint.body)}}}
+    return operation
+
+
+def _reference(type: type[Struct]) -> dict[str, str]:
+    return {"$ref": REF.format(name=type.__name__)}
 
 
 async def read_body(request: Request, limit: int) -> bytes:
