@@ -74,7 +74,7 @@ def test_512_steps_of_512_traced_paths(benchmark: Benchmark) -> None:
             records.add_step(slots, tokens_before, results)
         return records
 
-    record = benchmark(write).read("path-0511")
+    (record,) = benchmark(write).read([("path-0511", None)])
     assert record.signals.tolist() == [results[511, :2].tolist()] * 512
 
 
@@ -84,7 +84,7 @@ def test_a_beginning_among_512_sampled_sequences(benchmark: Benchmark) -> None:
     common = rng.integers(97, 123, 900).tolist()
     sampled = [common + rng.integers(97, 123, 100).tolist() for _ in range(512)]
     for ids in sampled:
-        sequence = memory.begin([1], ())
+        sequence = memory.begin([1], "")
         sequence.add(ids)
         memory.keep([1], sequence)
     beginnings = cycle([("".join(map(chr, ids[:950])) + "\n\\boxed{", ids[:950]) for ids in sampled])

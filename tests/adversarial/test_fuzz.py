@@ -260,10 +260,14 @@ SIGNALS = st.binary(max_size=64).map(lambda raw: base64.b64encode(raw).decode())
 
 @fuzzed
 @given(
-    objects(["tokens", "lowest", "tail", "tier", "signals"], tokens=st.integers(0, 4), signals=SIGNALS),
+    objects(
+        ["tokens", "lowest", "tail", "tier", "mean_peak", "mean_conf", "signals"],
+        tokens=st.integers(0, 4),
+        signals=SIGNALS,
+    ),
     st.integers(1, 4),
 )
-@example({"tokens": 0, "lowest": 0, "tail": 0, "tier": 0, "signals": 5}, 4)
+@example({"tokens": 0, "lowest": 0, "tail": 0, "tier": 0, "mean_peak": 0, "mean_conf": 0, "signals": 5}, 4)
 def test_records_of_a_server(record: dict[str, Any], window: int) -> None:
     with suppress(ValueError):
         parse_summary(record, window)

@@ -23,7 +23,7 @@ from sureenough.engines.watch.protocol import SOCKET_ENV, WINDOW_ENV, WatchReque
 from sureenough.errors import EngineError, EngineRejected
 from sureenough.vllm import engine as in_process
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
-from tests.vllm.test_sampled_tokens import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
+from tests.vllm.test_sampled_tokens import AB, BLANK_LINE, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
 PROMPT = Prompt.user("?")
@@ -164,6 +164,10 @@ class Sampler:
         """It is always loaded."""
 
     release = acquire
+
+    async def summary(self, request: WatchRequest | None, tokens: int) -> Summary | None:
+        """No path is watched here."""
+        return None
 
     async def generate(self, inputs: dict[str, list[int]], params: Any, _: str) -> AsyncIterator[Any]:
         """Pieces up to a stop text; the tokens of that are part of the ids and not of the text."""
@@ -330,14 +334,6 @@ def test_a_line_that_ended_at_a_stop_text() -> None:
     text, end = continued(engine, "", line)
     assert (text, end.stop_text) == ("ab", "\n\n")
     assert sampler.requests == [[], [*b"ab", END_OF_LINE], [*b"ab."], []]
-
-
-def test_ids_of_a_beginning_are_sent_as_they_are() -> None:
-    engine, sampler = scripted([[*b"ab"]], [[C_STOP]], [[SPECIAL]])
-    continued(engine, "")
-    assert continued(engine, [AB])[1].prompt_tokens == len(PROMPT_IDS) + 1
-    continued(engine, "abc.")
-    assert sampler.requests == [[], [AB], [AB, C_STOP]]
 
 
 def lines(params: Any) -> Pieces:

@@ -23,6 +23,7 @@ else:
 from sureenough.engines.watch.protocol import K, MissingRecord, PathRecord, WatchRequest
 from sureenough.vllm.monitor import BatchMonitor, row_signals, torch_signals
 from sureenough.vllm.records import PathRecords
+from tests.vllm.stored import record_of
 
 VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
 
@@ -85,7 +86,7 @@ class Batch(RuleBasedStateMachine):
         known = len(self.rows) in self.monitor.rows
         self.rows.append(path)
         if not known:  # its slot was given away meanwhile
-            assert isinstance(self.records.read(path.request.key), MissingRecord)
+            assert isinstance(record_of(self.records, path.request.key), MissingRecord)
             self.ended.append(self.rows.pop())
 
     @precondition(lambda self: len(self.rows) > 1)
@@ -121,7 +122,7 @@ class Batch(RuleBasedStateMachine):
     @invariant()
     def every_path_has_a_record(self) -> None:
         for path in self.rows:
-            record = self.records.read(path.request.key, len(path.output_tokens))
+            record = record_of(self.records, path.request.key, len(path.output_tokens))
             assert isinstance(record, PathRecord)
             assert record.tier == path.tier
             if not path.tier:
@@ -157,7 +158,7 @@ def test_a_closed_row_can_only_draw_its_end(temperature: float, dtype: torch.dty
 def test_a_path_without_an_end_token_is_not_watched() -> None:
     records = PathRecords(4)
     BatchMonitor(4, 8, torch.device("cpu"), records).add(0, WatchRequest("some-path", 1, Gate(drop=1.0)), None, [])
-    assert records.read("some-path") == MissingRecord("the model has no end token")
+    assert record_of(records, "some-path") == MissingRecord("the model has no end token")
 
 
 def test_signals_equal_the_clients() -> None:
@@ -178,4 +179,4 @@ def test_two_paths_with_one_key_have_no_record() -> None:
     for row in range(2):
         monitor.add(row, WatchRequest("the-same-key", 4, Gate()), END, [])
     assert list(monitor.rows) == [0]
-    assert records.read("the-same-key", timeout=0.1) == MissingRecord("two paths have the same key")
+    assert record_of(records, "the-same-key") == MissingRecord("two paths have the same key")

@@ -159,15 +159,15 @@ def loaded_by(*names: str, before: str = "import sys") -> set[str]:
     [
         {"tokens": "2"}, {"tokens": -1}, {"tokens": True}, {"tokens": 3}, {"lowest": None}, {"lowest": 10**400},
         {"tail": []}, {"tier": 3}, {"tier": []}, {"signals": "?"}, {"signals": 3}, {"signals": "AAAA"},
-        {"signals": PathRecord(2, 1.0, 1.0, 0, np.full((2, 2), np.nan)).to_json()["signals"]},
+        {"signals": PathRecord(2, 1.0, 1.0, 0, np.full((2, 2), np.nan), 1.0, 1.0).to_json()["signals"]},
     ],
 )  # fmt: skip
 def test_malformed_records_are_value_errors(change: dict[str, Any]) -> None:
-    record = PathRecord(2, 1.0, 1.0, 0, np.ones((2, 2))).to_json()
+    record = PathRecord(2, 1.0, 1.0, 0, np.ones((2, 2)), 1.0, 1.0).to_json()
     assert parse_summary(record, 2).tokens == 2
     with pytest.raises((ValueError, TypeError)):
         parse_summary(record | change, 2)
-    for name in ("tokens", "lowest", "tail", "tier"):
+    for name in ("tokens", "lowest", "tail", "tier", "mean_peak", "mean_conf"):
         with pytest.raises(ValueError, match="malformed"):
             parse_summary({other: value for other, value in record.items() if other != name}, 2)
 

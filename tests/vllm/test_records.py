@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import threading
@@ -11,10 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.responses import JSONResponse
 
 from sureenough.core.confidence import scan
 from sureenough.core.pruning import Tier
@@ -30,16 +31,14 @@ from sureenough.vllm import records as module
 from sureenough.vllm.middleware import RecordsMiddleware, monitor_info
 from sureenough.vllm.records import (
     FINISHED_BYTES,
-    MAX_FINISHED,
     MAX_PENDING,
     PathRecords,
     RecordReader,
     Traces,
-    engine_number,
     request_progress,
-    request_record,
     serve_records,
 )
+from tests.vllm.stored import add_token, record_of
 
 
 class Arrival:
@@ -55,25 +54,16 @@ class Arrival:
         assert self.happened.wait(10)
 
 
-def rows(*values: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.array(values, dtype=np.float64)
-
-
-def add_token(records: PathRecords, slot: int, before: int, low: float, tier: float = 0.0, copied: Any = None) -> None:
-    results = rows([0.5, 10.0 + before, low, low + 1, tier, 0.5 * (before + 1), 4.0 * (before + 1)])
-    records.add_step(np.array([slot]), np.array([before], dtype=np.int32), results, copied)
-
-
 def test_the_last_two_states_are_kept() -> None:
     records = PathRecords(4)
     records.start_path(2, "one-path", trace=False)
     for t in range(5):
         add_token(records, 2, t, 3.0 - t / 10)
-    assert records.read("one-path") == PathRecord(5, 2.6, 3.6, 0, None, 0.5, 4.0)
-    assert records.read("one-path", 4) == PathRecord(4, 2.7, 3.7, 0, None, 0.5, 4.0)
-    assert isinstance(records.read("one-path", 3), MissingRecord)
-    assert isinstance(records.read("one-path", 6, timeout=0.01), MissingRecord)
-    assert isinstance(records.read("unknown-", timeout=0.01), MissingRecord)
+    assert record_of(records, "one-path") == PathRecord(5, 2.6, 3.6, 0, None, 0.5, 4.0)
+    assert record_of(records, "one-path", 4) == PathRecord(4, 2.7, 3.7, 0, None, 0.5, 4.0)
+    assert isinstance(record_of(records, "one-path", 3), MissingRecord)
+    assert record_of(records, "one-path", 6) is None
+    assert record_of(records, "unknown-") is None
 
 
 def test_a_record_outlives_its_slot() -> None:
@@ -83,13 +73,13 @@ def test_a_record_outlives_its_slot() -> None:
     add_token(records, 0, 1, 2.0, tier=2.0)
     records.start_path(0, "next-one-", trace=False)
     add_token(records, 0, 0, 9.0)
-    first = records.read("first-one")
+    first = record_of(records, "first-one")
     assert isinstance(first, PathRecord)
     assert (first.tokens, first.lowest, first.tier) == (2, 2.0, 2)
     assert first.signals is not None
     assert first.signals.tolist() == [[0.5, 10.0], [0.5, 11.0]]
     records.lose_path("next-one-", "it was lost")
-    assert records.read("next-one-") == MissingRecord("it was lost")
+    assert record_of(records, "next-one-") == MissingRecord("it was lost")
 
 
 def test_readers_wait_for_a_pending_copy_and_the_engine_does_not() -> None:
@@ -97,7 +87,7 @@ def test_readers_wait_for_a_pending_copy_and_the_engine_does_not() -> None:
     records.start_path(0, "some-path", trace=False)
     add_token(records, 0, 0, 4.0, copied=arrival)
     results: list[Any] = []
-    reader = threading.Thread(target=lambda: results.append(records.read("some-path", 1)))
+    reader = threading.Thread(target=lambda: results.append(record_of(records, "some-path", 1)))
     reader.start()
     arrival.happened.set()
     reader.join(10)
@@ -110,7 +100,7 @@ def test_the_engine_never_waits_while_there_is_room() -> None:
     for t in range(MAX_PENDING - 4):  # would hang if it waited
         add_token(records, 0, t, 1.0, copied=slow)
     slow.happened.set()
-    assert records.read("some-path") == PathRecord(MAX_PENDING - 4, 1.0, 2.0, 0, None, 0.5, 4.0)
+    assert record_of(records, "some-path") == PathRecord(MAX_PENDING - 4, 1.0, 2.0, 0, None, 0.5, 4.0)
 
 
 @settings(max_examples=100)
@@ -137,7 +127,7 @@ def test_any_history_reads_as_the_latest_of_each_path(history: list[tuple[str, i
             add_token(records, slot, tokens[slot] - 1, float(n))  # the same token again
             signals[slot][-1] = float(n)
     for slot, name in names.items():
-        record = records.read(name)
+        record = record_of(records, name)
         assert isinstance(record, PathRecord)
         assert record.tokens == tokens[slot]
         assert record.lowest == (signals[slot][-1] if signals[slot] else 0.0)
@@ -160,9 +150,8 @@ def test_finished_records_are_limited_by_their_bytes() -> None:
     records = PathRecords(1, max_bytes=20 * (100 * 16 + FINISHED_BYTES) + FINISHED_BYTES)  # and "other-path"
     for number in range(40):
         finish_path(records, f"path-{number:04}", 100)
-    kept = [isinstance(records.read(f"path-{number:04}", timeout=0), PathRecord) for number in range(40)]
+    kept = [record_of(records, f"path-{number:04}") is not None for number in range(40)]
     assert kept == [False] * 20 + [True] * 20
-    assert records.read("path-0000", timeout=0) == MissingRecord(UNKNOWN_PATH)
     assert records._finished_bytes <= records._max_bytes
 
 
@@ -170,111 +159,75 @@ def test_the_latest_record_is_kept_even_if_it_is_too_large() -> None:
     records = PathRecords(1, max_bytes=1000)
     finish_path(records, "small-path", 3)
     finish_path(records, "large-path", 1000)
-    assert isinstance(records.read("large-path", timeout=0), PathRecord)
-    assert isinstance(records.read("small-path", timeout=0), MissingRecord)
-
-
-def test_finished_records_are_limited_by_their_number() -> None:
-    records = PathRecords(1)
-    for number in range(MAX_FINISHED + 10):
-        records.lose_path(f"path-{number:05}", "lost")
-    assert records.read("path-00009", timeout=0) == MissingRecord(UNKNOWN_PATH)
-    assert records.read("path-00010", timeout=0) == MissingRecord("lost")
-    assert records._finished_bytes == MAX_FINISHED * FINISHED_BYTES
+    assert isinstance(record_of(records, "large-path"), PathRecord)
+    assert record_of(records, "small-path") is None
 
 
 # -- over the socket and over HTTP
 
 
 def recorded() -> PathRecords:
-    records = PathRecords(2)
+    records, totals = PathRecords(2), np.zeros(2)
     records.start_path(0, "warm-up-path", trace=True)
     records.start_path(1, "pruned-path-", trace=False)
-    totals = [0.0, 0.0]
     for t in range(300):
-        peak, conf = 1 / (t + 3), t / 7
-        totals = [totals[0] + peak, totals[1] + conf]
+        signals = [1 / (t + 3), t / 7]
+        totals += signals
         pruned = [0.5, 9.0, 0.1, 0.2, float(t == 299), 0.5 * (t + 1), 9.0 * (t + 1)]
-        results = rows([peak, conf, 1 / 3, 2 / 3, 0.0, *totals], pruned)
+        results = np.array([[*signals, 1 / 3, 2 / 3, 0.0, *totals], pruned])
         records.add_step(np.array([0, 1]), np.array([t, t], dtype=np.int32), results)
     return records
 
 
+def json_of(key: str) -> dict[str, Any]:
+    record = record_of(recorded(), key, 300)
+    assert isinstance(record, PathRecord)
+    return record.to_json()
+
+
 def test_a_summary_is_exact() -> None:
-    summary = parse_summary(recorded().read("warm-up-path", 300).to_json(), 64)
+    summary = parse_summary(json_of("warm-up-path"), 64)
     wanted = scan(np.array([1 / (t + 3) for t in range(300)]), np.array([t / 7 for t in range(300)]), 64)
     assert (summary.tokens, summary.lowest, summary.tail, summary.tier) == (300, 1 / 3, 2 / 3, None)
     assert summary.windows is not None
     assert (summary.mean_peak, summary.mean_conf) == (wanted.mean_peak, wanted.mean_conf)
     for name in ("peak", "conf", "noise", "fall"):
         assert np.array_equal(getattr(summary.windows, name), getattr(wanted, name))
-    pruned = parse_summary(recorded().read("pruned-path-", 300).to_json(), 64)
+    pruned = parse_summary(json_of("pruned-path-"), 64)
     assert (pruned.tier, pruned.windows) == (Tier.DROP, None)
     assert (pruned.mean_peak, pruned.mean_conf) == (0.5, 9.0)
 
 
-def test_a_record_of_an_older_server_has_no_means() -> None:
-    record = recorded().read("pruned-path-", 300).to_json()
-    del record["mean_peak"], record["mean_conf"]
-    summary = parse_summary(record, 64)
-    assert np.isnan([summary.mean_peak, summary.mean_conf]).all()
-    assert summary.tail == 0.2
-
-
-async def nothing() -> Any:
-    raise AssertionError("a GET request has no body")
-
-
-async def get(path: str, query: str = "") -> tuple[int, Any]:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
+async def get(path: str) -> tuple[int, Any]:
     async def elsewhere(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 418})
-        await send({"type": "http.response.body", "body": b'"elsewhere"'})
+        await JSONResponse("elsewhere", 418)(scope, receive, send)
 
-    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": query.encode()}
-    await RecordsMiddleware(elsewhere)(scope, nothing, send)
-    return sent[0]["status"], json.loads(sent[1]["body"])
+    transport = httpx.ASGITransport(app=RecordsMiddleware(elsewhere))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        response = await client.get(path)
+    return response.status_code, response.json()
 
 
 def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     socket_path = str(tmp_path / "records.sock")
+    monkeypatch.setattr(module, "ARRIVAL_SECONDS", 0.1)
 
     async def use() -> None:
         assert (await get("/v1/sureenough"))[0] == 503
         monkeypatch.setenv(SOCKET_ENV, socket_path)
-        assert "lost" in (await get("/v1/sureenough/paths/warm-up-path"))[1]  # the socket is not served yet
+        silent = {"lost": "the monitor does not respond"}
+        assert await get("/v1/sureenough/paths/warm-up-path") == (404, silent)  # the socket is not served yet
         serve_records(recorded(), socket_path)
         assert await get("/v1/sureenough") == (200, monitor_info())
         assert await get("/sureenough") == (200, monitor_info())
-        status, record = await get("/v1/sureenough/paths/warm-up-path", "tokens=300")
-        assert (status, record) == (200, {**recorded().read("warm-up-path", 300).to_json(), "engine": 0})
+        assert await get("/v1/sureenough/paths/warm-up-path") == (200, {**json_of("warm-up-path"), "engine": 0})
         assert (await get("/v1/sureenough/paths/pruned-path-"))[1]["tier"] == 1
-        assert (await get("/v1/sureenough/paths/pruned-path-", "tokens=1"))[0] == 404
-        assert (await get("/v1/sureenough/paths/%2e%2e"))[0] == 404
+        assert await get("/v1/sureenough/paths/%2e%2e") == (404, {"lost": UNKNOWN_PATH})
         assert (await get("/v1/sureenough/else"))[0] == 404
         assert await get("/v1/models") == (418, "elsewhere")
-        many = await asyncio.gather(*(request_record(socket_path, "warm-up-path", 300) for _ in range(300)))
-        assert all(one["tokens"] == 300 for one in many)
         assert (Path(socket_path).stat().st_mode & 0o777) == 0o600
 
     asyncio.run(asyncio.wait_for(use(), 60))
-
-
-@pytest.mark.parametrize(
-    ("told", "number"),
-    [
-        ({"data_parallel_index": 1, "data_parallel_rank": 0}, 1),  # a model without experts: all have rank 0
-        ({"data_parallel_index": 3, "data_parallel_rank": 3}, 3),
-        ({"data_parallel_rank": 2}, 2),
-        ({"data_parallel_index": 0, "data_parallel_rank": None}, 0),
-    ],
-)
-def test_engines_that_share_requests_have_numbers_of_their_own(told: dict[str, int | None], number: int) -> None:
-    assert engine_number(SimpleNamespace(**told)) == number
 
 
 # -- many engines and paths, some of which do not respond
@@ -300,9 +253,8 @@ def check(address: str, *more: str) -> list[Progress | None]:
 
     async def use() -> list[Progress | None]:
         reader = RecordReader(address)
-        for read in (reader.read(key, 1) for key in KEYS), (request_record(address, key, 1) for key in KEYS):
-            found = [(record.get("tokens"), record.get("engine")) for record in await asyncio.gather(*read)]
-            assert found == [(1, number) for number in range(ENGINES)]
+        found = await asyncio.gather(*(reader.read(key, 1) for key in KEYS))
+        assert [(one["tokens"], one["engine"]) for one in found] == [(1, number) for number in range(ENGINES)]
         return await request_progress(address, [*KEYS, *more])
 
     return asyncio.run(asyncio.wait_for(use(), 60))
@@ -336,8 +288,8 @@ def test_a_reader_that_has_gone_leaves_no_traceback() -> None:
         module._Handler(ours, None, SimpleNamespace(records=PathRecords(1)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("reply", [b"null\n", b"[1]\n", b"[]\n", b"{}\n", b"nonsense\n", b""])
-def test_an_engine_that_replies_nonsense_knows_no_path(engines: str, reply: bytes) -> None:
+@pytest.mark.parametrize("reply", [b"nonsense\n", b""])
+def test_an_engine_that_ends_within_its_reply_knows_no_path(engines: str, reply: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(reply)
@@ -365,30 +317,29 @@ def test_paths_that_end_together_share_requests(
     engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, _ = engine
-    requests, exchange = [], module._exchange
+    requests, ask = [], module._ask
 
     async def counted(socket_path: str, request: dict[str, Any]) -> Any:
         requests.append(request)
-        return await exchange(socket_path, request)
+        return await ask(socket_path, request)
 
-    monkeypatch.setattr(module, "_exchange", counted)
-    keys = [f"path-{slot:08}" for slot in range(200)]
+    monkeypatch.setattr(module, "_ask", counted)
 
-    async def use() -> tuple[list[Any], list[Any]]:
+    async def use() -> None:
         reader = RecordReader(address)
-        shared = await asyncio.gather(*(reader.read(key, 1) for key in keys))
+        shared = await asyncio.gather(*(reader.read(f"path-{slot:08}", 1) for slot in range(200)))
         assert len(requests) == 4, "64 in each but the last"
-        again = await asyncio.gather(*(reader.read(key, 1) for key in keys[:3]))
-        assert again == shared[:3]
-        return shared, await asyncio.gather(*(request_record(address, key, 1) for key in keys))
+        assert [record["tokens"] for record in shared] == [1] * 200
+        assert ["signals" in record for record in shared] == [True] * 8 + [False] * 192
+        assert await reader.read("path-00000003", 1) == shared[3]
 
-    shared, alone = asyncio.run(asyncio.wait_for(use(), 60))
-    assert shared == alone
-    assert [record["tokens"] for record in shared] == [1] * 200
+    asyncio.run(asyncio.wait_for(use(), 60))
 
 
-def test_a_path_without_a_record_delays_no_other(engine: tuple[str, PathRecords]) -> None:
-    """Its last token arrives late; the others are complete."""
+def test_a_path_without_a_record_delays_no_other(
+    engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last token arrives late, or never; the others are complete."""
     address, records = engine
 
     async def use() -> None:
@@ -399,35 +350,11 @@ def test_a_path_without_a_record_delays_no_other(engine: tuple[str, PathRecords]
         assert not late.done()
         threading.Timer(0.1, add_token, (records, 7, 1, 3.0)).start()
         assert (await late)["tokens"] == 2
-        assert "lost" in await reader.read("../path", 1)
+        monkeypatch.setattr(module, "ARRIVAL_SECONDS", 0.1)
+        assert await reader.read("path-00000007", 9) == {"lost": "its last tokens did not arrive"}
+        assert await reader.read("no-such-path", 1) == {"lost": UNKNOWN_PATH}
 
     asyncio.run(asyncio.wait_for(use(), 60))
-
-
-@pytest.mark.parametrize("reply", [b"null\n", b"[]\n", b"nonsense\n", b"", None])
-def test_if_records_do_not_come_together_each_is_requested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes | None
-) -> None:
-    """None: the engine does not respond at all to requests for several."""
-    monkeypatch.setattr(module, "SHARED_TIMEOUT", 0.1)
-    address = str(tmp_path / "records.sock")
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        several = b'"paths"' in await reader.readline()
-        if not several:
-            writer.write(b'{"tokens": 5}\n')
-        elif reply is None:
-            await reader.read()  # until the reader gives up
-        else:
-            writer.write(reply)
-        writer.close()
-
-    async def use() -> list[Any]:
-        async with await asyncio.start_unix_server(answer, address):
-            reader = RecordReader(address)
-            return list(await asyncio.gather(*(reader.read(f"path-{number:08}", 5) for number in range(3))))
-
-    assert asyncio.run(asyncio.wait_for(use(), 60)) == [{"tokens": 5}] * 3
 
 
 # -- traces
@@ -476,7 +403,6 @@ def test_memory_is_given_back_when_no_path_is_traced() -> None:
     assert len(traced._blocks) == 251
     traced.stop(3)
     assert not traced._blocks
-    assert not traced
 
 
 def test_what_is_read_is_a_copy() -> None:
@@ -484,6 +410,6 @@ def test_what_is_read_is_a_copy() -> None:
     traced.start(0)
     traced.add(np.array([0]), np.array([0]), np.ones((1, 2)))
     read = traced.read(0, 1)
-    assert read is not None
     traced.add(np.array([0]), np.array([0]), np.zeros((1, 2)))
+    assert read is not None
     assert read.tolist() == [[1.0, 1.0]]

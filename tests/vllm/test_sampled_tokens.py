@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.vllm.sampled_tokens import MOST_HELD, MOST_PROMPTS, TRIED, GrowingTexts, SampledTokens, TokenTexts
+from sureenough.vllm import sampled_tokens as module
+from sureenough.vllm.sampled_tokens import MOST_HELD, TRIED, GrowingTexts, SampledTokens, TokenTexts
 
 SPECIAL = 256
 BROKEN = "\ufffd"
@@ -277,14 +278,6 @@ def test_a_text_that_its_tokens_do_not_give_back() -> None:
     assert found(memory, "x<s") == ids_of("x<s")
 
 
-def test_ids_are_used_as_they_are() -> None:
-    memory = remembering(list(b"ab"))
-    sequence = memory.begin(PROMPT, [AB])
-    sequence.add([ord("c")])
-    memory.keep(PROMPT, sequence)
-    assert found(memory, "abc") == [AB, ord("c")]
-
-
 def test_without_exact_texts_everything_is_encoded() -> None:
     memory = SampledTokens(TokenTexts(Sentences()))
     sample(memory, list(b" a b"))
@@ -310,32 +303,24 @@ def test_a_beginning_is_looked_for_again_once_more_has_been_sampled() -> None:
     assert found(memory, "ab") == [*b"ab"]
 
 
-def test_the_oldest_sequences_are_dropped() -> None:
-    memory = SampledTokens(TokenTexts(Merging()), sequences=3)
-    for letter in b"xyz":
-        sample(memory, [letter, *b"ab"])
+def test_the_oldest_sequences_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SEQUENCES", 3)
+    memory = remembering(*([letter, *b"ab"] for letter in b"xyz"))
     assert found(memory, "xab") == [*b"xab"], "which makes it the latest"
     sample(memory, list(b"wab"))
     kept = {text: found(memory, text) == list(text.encode()) for text in ("xab", "yab", "zab", "wab")}
     assert kept == {"xab": True, "yab": False, "zab": True, "wab": True}
 
 
-def test_tokens_are_bounded_over_all_prompts() -> None:
-    memory = SampledTokens(TokenTexts(Merging()), tokens=8)
+def test_tokens_are_bounded_over_all_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_TOKENS", 11)
+    memory = remembering()
     for letter, prompt in zip(b"xyz", ([1], [2], [1]), strict=True):
         sample(memory, [letter, *b"ab"], prompt=prompt)
     assert found(memory, "yab", [2]) == [ord("y"), AB], "of the prompt that was used least recently"
     assert [found(memory, text, [1]) for text in ("xab", "zab")] == [[*b"xab"], [*b"zab"]]
     sample(memory, [ord("q")] * 9)
     assert (memory._kept, memory._tokens) == ({}, 0)
-
-
-def test_prompts_are_bounded() -> None:
-    memory = SampledTokens(TokenTexts(Merging()))
-    for number in range(2 * MOST_PROMPTS):
-        sample(memory, list(b"ab"), prompt=[number])
-    assert [key for (key,) in memory._kept] == list(range(MOST_PROMPTS, 2 * MOST_PROMPTS))
-    assert memory._tokens == 2 * MOST_PROMPTS
 
 
 SINGLE = [[token] for token in (*b"abc.\n", AB, ABC, C_STOP, END_OF_LINE, BLANK_LINE, SPECIAL)]

@@ -24,8 +24,8 @@ from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import (
     PathRecords,
     ProgressReader,
+    RecordReader,
     request_progress,
-    request_record,
     serve_records,
 )
 
@@ -138,7 +138,7 @@ def test_a_token_that_the_engine_samples_ahead_is_not_counted(records: PathRecor
 
 @pytest.mark.parametrize("request_", [REQUEST, COUNTED], ids=["with a record", "counted"])
 def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
-    records: PathRecords, monkeypatch: pytest.MonkeyPatch, request_: WatchRequest
+    records: PathRecords, request_: WatchRequest
 ) -> None:
     async def lose(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -152,7 +152,6 @@ def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
         await send({"type": "http.response.body", "body": json.dumps(WHOLE).encode()})
 
     sent: list[Any] = []
-    monkeypatch.setattr(middleware, "KEEP_ALIVE_SECONDS", 0.01)
     parser, chunks = read(post(lose, BODY, request_, sent)[1], request_)
     signs_of_life = [chunk for chunk in chunks if not chunk.unread and not chunk.text]
     assert bool(signs_of_life) is (request_ is COUNTED)
@@ -177,7 +176,7 @@ def test_a_refusal_that_comes_at_once_keeps_its_status(records: PathRecords) -> 
     ("status", "reply", "words"),
     [
         (500, {"error": {"message": "out of memory"}}, "out of memory"),
-        (503, {"message": "older form"}, "older form"),
+        (503, {"message": "busy"}, "busy"),
         (200, None, "not a completion"),  # vLLM's reply to a client that left
         (200, {"choices": []}, "not a completion"),
         (200, [1], "not a completion"),
@@ -205,7 +204,7 @@ def test_the_record_of_a_path_is_found_in_whichever_engine_ran_it(tmp_path: Path
     grow(other, start=0, end=3)
 
     async def use() -> None:
-        record = await request_record(socket_path, KEY, 3)
+        record = await RecordReader(socket_path).read(KEY, 3)
         assert (record["tokens"], record["engine"]) == (3, 1)
         known, unknown = await request_progress(socket_path, [KEY, "another-path"])
         assert (known, unknown) == ((3, 4.0), None)

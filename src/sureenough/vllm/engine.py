@@ -10,9 +10,10 @@ import asyncio
 import gc
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, aclosing
 from copy import copy, deepcopy
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -43,38 +44,39 @@ from sureenough.vllm.versions import check_version
 class GrowingPath:
     """What has come of one path."""
 
-    def __init__(self, sequence: TokenSequence | None = None) -> None:
+    def __init__(self, k: int | None, sequence: TokenSequence | None = None) -> None:
         self.ids: list[int] = []
+        self.k = k  # candidates whose log-probabilities come with a token; None: not even its own does
         self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self.finish = "stop"
         self.stop_text = ""  # at which it ended
         self.tokens = self.length = 0  # passed on, and the characters of their text
         self.cached_tokens: int | None = None
 
-    def add(self, output: Any, k: int | None) -> Part | None:
-        """An output of vLLM, with the log-probabilities of k candidates or none, or the progress of a watched path."""
+    def add(self, output: Any) -> Part | None:
+        """An output of vLLM, or the progress of a watched path."""
         if isinstance(output, Progress):
             return self._count(output.tokens - 1, tail=output.tail)  # a token may be sampled after the last one
         delta = output.outputs[0]
-        self.cached_tokens = getattr(output, "num_cached_tokens", None)
+        self.cached_tokens = output.num_cached_tokens
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
-        reason = getattr(delta, "stop_reason", None)
-        self.stop_text = reason if isinstance(reason, str) else ""  # a number is a token that ends replies
+        self.stop_text = delta.stop_reason if isinstance(delta.stop_reason, str) else ""  # or a token that ends replies
         if self._sequence is not None:
             texts = self._sequence.add(delta.token_ids)
         else:  # vLLM's text is empty unless it decodes the path as it grows
             texts = [delta.text or "", *[""] * (len(delta.token_ids) - 1)]
         text = "".join(texts)
         self.length += len(text)
-        if k is not None and delta.token_ids:
-            return Piece(_tokens(delta.logprobs, texts, k), _sampled_logprobs(delta.logprobs))
-        return self._count(len(self.ids), text)
+        if self.k is None or not delta.token_ids:
+            return self._count(len(self.ids), text)
+        return _piece(texts, delta.logprobs, self.k or 1)
 
-    def end(self, prompt_tokens: int, text: str, **more: Any) -> End:
+    def end(self, prompt_tokens: int, text: str, stop_text: str, summary: Summary | None = None) -> End:
         """Its end, with text that is still missing."""
+        finish, cached = FINISH_REASONS[self.finish], self.cached_tokens
         return End(
-            FINISH_REASONS[self.finish], text, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens, **more
+            finish, text, stop_text=stop_text, prompt_tokens=prompt_tokens, cached_tokens=cached, summary=summary
         )
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Report | None:
@@ -82,20 +84,15 @@ class GrowingPath:
         return Report(new, text, tail=tail) if new > 0 or text else None
 
 
-def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:
-    """Signals of the tokens of one output, from k candidates; with none, what the sampled token alone tells.
+def _piece(texts: Sequence[str], flat: Any, k: int) -> Piece:
+    """The tokens of one output with their signals, from k candidates or from the sampled token alone.
 
     The sampled token's own entry comes first, apart from the candidates; but if vLLM has joined several outputs into
     one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
     """
-    k = k or 1
     bounds = zip(texts, flat.start_indices, flat.end_indices, strict=True)
-    return [Token(text, *token_signals(flat.logprobs[start:end][-k:], k)) for text, start, end in bounds]
-
-
-def _sampled_logprobs(flat: Any) -> list[float]:
-    """The log-probability of each sampled token, whose entry comes first."""
-    return [floored(flat.logprobs[start]) for start in flat.start_indices]
+    tokens = [Token(text, *token_signals(flat.logprobs[start:end][-k:], k)) for text, start, end in bounds]
+    return Piece(tokens, [floored(flat.logprobs[start]) for start in flat.start_indices])
 
 
 # A model that vLLM has loaded into this process, and the records of the monitor that watches its paths.
@@ -136,7 +133,11 @@ class LoadedModel:
         with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
             folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
             socket_path = str(Path(folder) / "records.sock")
-            resources.enter_context(_environment(server_environment(socket_path, self._longest_window)))
+            variables = server_environment(socket_path, self._longest_window)
+            resources.callback(os.environ.update, {name: os.environ[name] for name in variables if name in os.environ})
+            for name in variables:
+                resources.callback(os.environ.pop, name, None)
+            os.environ.update(variables)
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -170,36 +171,18 @@ class LoadedModel:
 
     async def report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
         """Report how many more tokens than `counted` a cancelled path has, once that is known."""
-
-        async def fetch(keys: Sequence[str]) -> list[int | None]:
-            paths = await request_progress(self._socket_path, keys)
-            return [None if path is None else path.tokens for path in paths]
-
-        total = (await settled_counts(fetch, [key]))[key]
+        total = (await settled_counts(partial(request_progress, self._socket_path), [key]))[key]
         if total is not None:
             report(max(0, total - counted))
 
-    async def summary(self, request: WatchRequest, tokens: int) -> Summary:
-        """What the monitor has seen of a path that ended with so many tokens."""
+    async def summary(self, request: WatchRequest | None, tokens: int) -> Summary | None:
+        """What the monitor has seen of a path that ended with so many tokens; None if it was to count them only."""
+        if request is None or not request.record:
+            return None
         record = await self._records.read(request.key, tokens)
         if "lost" in record:
             raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
         return parse_summary(record, request.window)
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set these environment variables, and restore what they were."""
-    previous = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in previous.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 class VLLM(Engine):
@@ -248,11 +231,9 @@ class VLLM(Engine):
     async def __aexit__(self, *_: object) -> None:
         self._loaded.release()
 
-    @asynccontextmanager
-    async def open(self, *, parallel: int) -> AsyncIterator[Self]:
+    def open(self, *, parallel: int) -> Self:
         """Load the model for a run, unless `async with` or another run did."""
-        async with self:
-            yield self
+        return self
 
     @property
     def running(self) -> int:
@@ -269,10 +250,9 @@ class VLLM(Engine):
             watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
             request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
             ids, decoded = self._prompt_ids(prompt), {"detokenize": bool(self._sampling.get("stop"))}
-            path, k = GrowingPath(), K if prompt.signals and request is None else None
-            params = self._params(len(ids), seed, k=k, request=request, changes=decoded)
+            path = GrowingPath(K if prompt.signals and request is None else None)
             try:
-                async with aclosing(self._grow(path, k, ids, params, request_id, watched=request is not None)) as parts:
+                async with aclosing(self._grow(path, ids, request_id, seed, decoded, request)) as parts:
                     async for part in parts:
                         yield part
             except (GeneratorExit, asyncio.CancelledError):
@@ -280,14 +260,11 @@ class VLLM(Engine):
                     await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
                 raise
             text = "" if decoded["detokenize"] else self._loaded.token_texts.decoded(path.ids)
-            record = request is not None and request.record
-            summary = await self._loaded.summary(request, len(path.ids)) if request is not None and record else None
-            yield path.end(len(ids), text, stop_text=path.stop_text, summary=summary)
+            summary = await self._loaded.summary(request, len(path.ids))
+            yield path.end(len(ids), text, path.stop_text, summary)
 
-    async def extend(
-        self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
-    ) -> TokenStream:
-        """Continue a beginning: the ids of its tokens, or a text, of which what was sampled here keeps its ids."""
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
+        """Continue a beginning, of which what was sampled here keeps its ids."""
         async with self:
             prompt_ids = self._prompt_ids(prompt)
             sequence = self._loaded.sampled.begin(prompt_ids, beginning)
@@ -295,35 +272,42 @@ class VLLM(Engine):
             if sequence.ids and len(ids) >= self._context:  # a path at its limit is one that was cut
                 yield End("length")
                 return
-            k = None if not prompt.signals else K if options.confidence else 0
             changes = options.sampling(self._sampling)
             # Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates. But
             # only vLLM looks for a stop text.
             decodes = not (self._sampling | changes).get("stop") and self._loaded.token_texts.exact
-            changes["detokenize"], path = not decodes, GrowingPath(sequence if decodes else None)
-            params = self._params(len(ids), seed, k=k, request=None, changes=changes)
+            changes["detokenize"] = not decodes
+            k = None if not prompt.signals else K if options.confidence else 0
+            path = GrowingPath(k, sequence if decodes else None)
             name = f"rest-{next(self._request_numbers):08}"
-            async with aclosing(self._grow(path, k, ids, params, name)) as parts:
+            async with aclosing(self._grow(path, ids, name, seed, changes)) as parts:
                 async for part in parts:
                     yield part
             stop_text = path.stop_text
             if not decodes:
                 texts = sequence.add(path.ids)
                 stop_text = stop_text and to_end_of_token(stop_text, path.length, texts)
-            end = path.end(len(ids), sequence.rest() if decodes else "", stop_text=stop_text)
+            rest = sequence.rest() if decodes else ""
             self._loaded.sampled.keep(prompt_ids, sequence)
-            yield end
+            yield path.end(len(ids), rest, stop_text)
 
     async def _grow(
-        self, path: GrowingPath, k: int | None, ids: list[int], params: Any, name: str, *, watched: bool = False
+        self,
+        path: GrowingPath,
+        ids: list[int],
+        name: str,
+        seed: int,
+        changes: Mapping[str, Any],
+        request: WatchRequest | None = None,
     ) -> AsyncGenerator[Part, None]:
         """The parts of a request as they come; an error if vLLM does not accept it or gives it up."""
+        params = self._params(path, len(ids), seed, changes, request)
         try:
             generated = self._loaded.engine.generate({"prompt_token_ids": ids}, params, name)
-            outputs = self._loaded.with_progress(generated, name) if watched else generated
+            outputs = generated if request is None else self._loaded.with_progress(generated, name)
             async with aclosing(generated), aclosing(outputs):
                 async for output in outputs:
-                    part = path.add(output, k)
+                    part = path.add(output)
                     if part is not None:
                         yield part
         except ValueError as error:  # what vLLM raises for a request that it does not accept
@@ -338,19 +322,13 @@ class VLLM(Engine):
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
             messages = [dict(message) for message in prompt.messages]
-            ids = self._loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
+            ids = self._loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
             # A copy: the caller may change a message and ask again.
-            self._encoded = deepcopy(prompt.messages), list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
+            self._encoded = deepcopy(prompt.messages), list(ids)
         return self._encoded[1].copy()
 
     def _params(
-        self,
-        prompt_tokens: int,
-        seed: int,
-        *,
-        k: int | None,
-        request: WatchRequest | None,
-        changes: Mapping[str, Any],
+        self, path: GrowingPath, prompt_tokens: int, seed: int, changes: Mapping[str, Any], request: WatchRequest | None
     ) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
@@ -365,7 +343,7 @@ class VLLM(Engine):
         try:
             return SamplingParams(
                 **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
-                logprobs=k,
+                logprobs=path.k,
                 flat_logprobs=True,
                 output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
                 extra_args=group if request is None else request.to_arguments(),

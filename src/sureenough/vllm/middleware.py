@@ -3,7 +3,7 @@
     vllm serve MODEL --logits-processors sureenough.vllm.processor:WatchProcessor \
         --middleware sureenough.vllm.middleware.RecordsMiddleware
 
-Records are at GET .../sureenough/paths/KEY?tokens=N, token counts of several paths at POST .../sureenough/paths, and
+Records are at GET .../sureenough/paths/KEY, token counts of several paths at POST .../sureenough/paths, and
 GET .../sureenough says what the monitor can do.
 """
 
@@ -12,11 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs
+from typing import Any, Final
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sureenough import __version__
 from sureenough.engines.watch.protocol import (
@@ -27,10 +30,12 @@ from sureenough.engines.watch.protocol import (
     WATCH_HEADER,
     WATCHED_HEADER,
     K,
+    WatchRequest,
     is_watchable,
     longest_window,
+    parse_watch_arguments,
 )
-from sureenough.vllm.records import ProgressReader, RecordReader, request_progress, request_record
+from sureenough.vllm.records import ProgressReader, RecordReader, engine_sockets, request_progress
 
 FEWEST: Final = 16
 """Tokens that are worth a call of their own."""
@@ -39,13 +44,11 @@ INCOMPLETE: Final = "\N{REPLACEMENT CHARACTER}"
 
 def decode_whole_texts() -> None:
     """Make vLLM's detokenizer decode many tokens at once, if this vLLM has the one that we know."""
-    try:
+    with suppress(ImportError, AttributeError):
         module: Any = import_module("vllm.v1.engine.detokenizer")
         original = module.FastIncrementalDetokenizer
-    except (ImportError, AttributeError):
-        return
-    if not issubclass(original, WholeTexts):
-        module.FastIncrementalDetokenizer = type(original.__name__, (WholeTexts, original), {})
+        if not issubclass(original, WholeTexts):
+            module.FastIncrementalDetokenizer = type(original.__name__, (WholeTexts, original), {})
 
 
 class WholeTexts:
@@ -62,24 +65,16 @@ class WholeTexts:
         """Decode many tokens at once, except one that stops the request, which vLLM may leave out of the text."""
         if len(new_token_ids) >= FEWEST and not self.stop and self.spaces_between_special_tokens:
             together = len(new_token_ids) - bool(stop_terminated)
-            text = self._decode(new_token_ids[:together])
-            if text is not None:
+            stream, text = None, None
+            with suppress(Exception):  # tokenizers has no errors of its own types, and not all decoders can be copied
+                stream = deepcopy(self.stream)  # the original stays as it is if this fails
+                text = stream.step(self.tokenizer, new_token_ids[:together])
+            if text is not None and INCOMPLETE not in text:
+                self.stream = stream
                 self.token_ids.extend(new_token_ids[:together])
                 self.output_text += text
                 new_token_ids = new_token_ids[together:]
         return super().update(new_token_ids, stop_terminated)  # type: ignore[misc]
-
-    def _decode(self, ids: list[int]) -> str | None:
-        """The text that these tokens add; None if vLLM must decode them one by one."""
-        try:
-            stream = deepcopy(self.stream)  # the original stays as it is if this fails, even a replacement in Python
-            text: str | None = stream.step(self.tokenizer, ids)
-        except Exception:  # tokenizers has no errors of its own types
-            return None
-        if text is None or INCOMPLETE in text:
-            return None
-        self.stream = stream
-        return text
 
 
 # A watched path's reply: vLLM makes it whole, the client gets it as a stream of very few events.
@@ -89,40 +84,25 @@ class WholeTexts:
 # path's record. Before, it says how many tokens there are: every 15 seconds to clients that ask for the counts of all
 # their paths at once, every half second to others.
 
-Scope = MutableMapping[str, Any]
-Send = Callable[[Scope], Awaitable[None]]
-Receive = Callable[[], Awaitable[Scope]]
 WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
-KEEP_ALIVE_SECONDS: Final = 15.0
-"""Time after which a path whose tokens cannot be counted any more is said to go on."""
-
-
-class WatchHeader(NamedTuple):
-    """What a client wants of the monitor."""
-
-    arguments: dict[str, Any]  # of the request that vLLM gets
-    record: bool  # whether the reply has the path's record; without, the path is worth something even if it is lost
-    polled: bool  # whether the client asks for the progress of all its paths at once
 
 
 class WatchedReply:
     """The reply to one watched request."""
 
-    def __init__(self, header: WatchHeader, records: RecordReader, progress: ProgressReader, send: Send) -> None:
-        self._header, self._key = header, str(header.arguments.get("sure_key"))
-        self._records, self._progress, self._send = records, progress, send
-        self._start: Scope = {"type": "http.response.start", "status": 500, "headers": []}  # of vLLM's whole reply
+    def __init__(self, request: WatchRequest, records: RecordReader, progress: ProgressReader, send: Send) -> None:
+        self._request, self._records, self._progress, self._send = request, records, progress, send
+        self._start: Message = {"type": "http.response.start", "status": 500, "headers": []}  # of vLLM's whole reply
         self._body = bytearray()
         self._started = False
         self._tokens = 0
-        self._sent_at = 0.0
 
-    async def stream(self, app: Any, scope: Scope, receive: Receive) -> None:
+    async def stream(self, app: ASGIApp, scope: Scope, receive: Receive) -> None:
         """Let vLLM handle the request; it notices by itself if the client leaves."""
         handling = asyncio.ensure_future(app(scope, receive, self._keep))
         try:
-            with self._progress.following(self._key):
+            with self._progress.following(self._request.key):
                 while not (await asyncio.wait({handling}, timeout=self._interval))[0]:
                     await self._send_progress()
         finally:
@@ -135,7 +115,7 @@ class WatchedReply:
         await self._send_event(await self._last_event())
         await self._send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
 
-    async def _keep(self, message: Scope) -> None:
+    async def _keep(self, message: Message) -> None:
         """Keep what vLLM's application sends."""
         if message["type"] == "http.response.start":
             self._start = message
@@ -145,15 +125,14 @@ class WatchedReply:
     @property
     def _interval(self) -> float:
         """Seconds until the next event. The first one tells the client that the path is watched."""
-        return POLLED_SECONDS if self._header.polled and self._started else self._progress.interval
+        return POLLED_SECONDS if self._request.polled and self._started else self._progress.interval
 
     async def _send_progress(self) -> None:
-        progress = await self._progress.progress(self._key)
-        is_quiet = asyncio.get_running_loop().time() - self._sent_at > KEEP_ALIVE_SECONDS
+        progress = await self._progress.progress(self._request.key)
         if progress is not None and progress.tokens > self._tokens:
             self._tokens = progress.tokens
             await self._send_event({"sureenough": progress._asdict()})
-        elif progress is None and self._tokens and not self._header.record and is_quiet:
+        elif progress is None and self._tokens and not self._request.record:
             await self._send_event({"sureenough": {"alive": True}})  # the monitor lost it, which must not end it
 
     async def _last_event(self) -> dict[str, Any]:
@@ -161,22 +140,20 @@ class WatchedReply:
         try:
             whole = json.loads(self._body)
             if status != 200:
-                inner = whole.get("error", whole)
-                message = inner.get("message", inner) if isinstance(inner, dict) else inner
-                return {"error": {"message": str(message), "code": status}}
+                error = whole.get("error", whole)
+                return {"error": {"message": str(error.get("message", error)), "code": status}}
             event = as_event(whole)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             return {"error": {"message": "vLLM's reply was not a completion", "code": 500}}
-        if not self._header.record:
+        if not self._request.record:
             return event
         tokens = event["usage"]["completion_tokens"]
-        return {**event, "sureenough": {"record": await self._records.read(self._key, tokens)}}
+        return {**event, "sureenough": {"record": await self._records.read(self._request.key, tokens)}}
 
     async def _send_event(self, event: dict[str, Any]) -> None:
         if not self._started:
             self._started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        self._sent_at = asyncio.get_running_loop().time()
         body = b"data: " + json.dumps(event).encode() + b"\n\n"
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
@@ -203,56 +180,73 @@ LARGEST_QUERY: Final = 100 * MAX_KEYS
 class RecordsMiddleware:
     """Answers requests under /sureenough and passes all others on."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._socket_path = os.environ.get(SOCKET_ENV)
-        self._progress, self._records = ProgressReader(self._socket_path or ""), RecordReader(self._socket_path or "")
+        self._socket_path = os.environ.get(SOCKET_ENV, "")
+        self._progress, self._records = ProgressReader(self._socket_path), RecordReader(self._socket_path)
         if self._socket_path:
             decode_whole_texts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-        elif scope.get("path", "").removeprefix("/v1").startswith("/sureenough"):
-            await _respond(self._socket_path, scope, receive, send)
+        if scope["type"] == "http" and scope["path"].removeprefix("/v1").startswith("/sureenough"):
+            response = await self._respond(scope["method"], scope["path"].removeprefix("/v1/").strip("/"), receive)
+            await response(scope, receive, send)
+        elif scope["type"] == "http" and scope["method"] == "POST" and (request := self._watch_request(scope)):
+            await self._watch(request, scope, receive, send)
         else:
-            header = _watch_header(scope) if scope["method"] == "POST" and self._socket_path else None
-            await (self.app(scope, receive, send) if header is None else self._watch(header, scope, receive, send))
+            await self.app(scope, receive, send)
 
-    async def _watch(self, header: WatchHeader, scope: Scope, receive: Receive, send: Send) -> None:
+    def _watch_request(self, scope: Scope) -> WatchRequest | None:
+        """How the path of this request is to be watched, if its header says so and there is a monitor for it."""
+        try:
+            message = json.loads(dict(scope["headers"])[WATCH_HEADER.encode()])
+            request = parse_watch_arguments(message["arguments"])
+            usable = message["protocol"] == PROTOCOL_VERSION and self._socket_path and engine_sockets(self._socket_path)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+        if request is None or not usable:
+            return None
+        return replace(request, record=message.get("record") is not False, polled=message.get("polled") is True)
+
+    async def _watch(self, request: WatchRequest, scope: Scope, receive: Receive, send: Send) -> None:
         """The same request with the arguments in its body, without log-probabilities, and for a whole reply."""
         body = await _read_body(receive)
-        # There may be no logits processor. A path that would be lost without one says so by its record.
-        can_count = header.record or os.path.exists(self._socket_path or "")
-        request = _rewritten(body, header.arguments) if can_count else None
-        messages = [{"type": "http.request", "body": body if request is None else request, "more_body": False}]
+        rewritten = _rewritten(body, request.to_arguments())
+        messages = [{"type": "http.request", "body": rewritten or body, "more_body": False}]
 
-        async def receive_rewritten() -> Scope:
+        async def receive_rewritten() -> Message:
             return messages.pop() if messages else await receive()
 
-        if request is None:
+        if rewritten is None:
             await self.app(scope, receive_rewritten, send)
         else:
-            reply = WatchedReply(header, self._records, self._progress, send)
+            reply = WatchedReply(request, self._records, self._progress, send)
             await reply.stream(self.app, scope, receive_rewritten)
+
+    async def _respond(self, method: str, path: str, receive: Receive) -> JSONResponse:
+        if not self._socket_path:
+            return JSONResponse({"error": f"set {SOCKET_ENV} to a path before starting the server"}, 503)
+        match method, *path.split("/"):
+            case ["GET", "sureenough"]:
+                return JSONResponse(monitor_info())
+            case ["GET", "sureenough", "paths", key]:
+                record = await self._records.read(key, None)
+                return JSONResponse(record, 404 if "lost" in record else 200)
+            case ["POST", "sureenough", "paths"]:
+                keys = _keys(await _read_body(receive, LARGEST_QUERY))
+                if keys is None:
+                    return JSONResponse(
+                        {"error": f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'}, 400
+                    )
+                paths = [progress or (None, None) for progress in await request_progress(self._socket_path, keys)]
+                return JSONResponse({"tokens": [path[0] for path in paths], "tails": [path[1] for path in paths]})
+        return JSONResponse({"error": "not found; the paths are /sureenough and /sureenough/paths/KEY"}, 404)
 
 
 def monitor_info() -> dict[str, Any]:
     """What this server's monitor can do."""
     return {"sureenough": __version__, "protocol": PROTOCOL_VERSION, "k": K, "window": longest_window()}
-
-
-def _watch_header(scope: Scope) -> WatchHeader | None:
-    """The request's header, if there is one and this monitor can use it."""
-    try:
-        message = json.loads(dict(scope["headers"])[WATCH_HEADER.encode()])
-        arguments = dict(message["arguments"])
-        usable = message["protocol"] == PROTOCOL_VERSION and arguments["sure_window"] <= longest_window()
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    wishes = message.get("record") is not False, message.get("polled") is True
-    return WatchHeader(arguments, *wishes) if usable else None
 
 
 async def _read_body(receive: Receive, limit: int | None = None) -> bytes:
@@ -278,29 +272,6 @@ def _rewritten(body: bytes, arguments: dict[str, Any]) -> bytes | None:
     return json.dumps({**request, "vllm_xargs": merged}).encode()
 
 
-async def _respond(socket_path: str | None, scope: Scope, receive: Receive, send: Send) -> None:
-    path, method = scope["path"].removeprefix("/v1"), scope["method"]
-    if socket_path is None:
-        await _send_json(send, 503, {"error": f"set {SOCKET_ENV} to a path before starting the server"})
-    elif path == "/sureenough" and method == "GET":
-        await _send_json(send, 200, monitor_info())
-    elif path == "/sureenough/paths" and method == "POST":
-        keys = _keys(await _read_body(receive, LARGEST_QUERY))
-        if keys is None:
-            await _send_json(send, 400, {"error": f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'})
-        else:
-            paths = [progress or (None, None) for progress in await request_progress(socket_path, keys)]
-            counts = {"tokens": [tokens for tokens, _ in paths], "tails": [tail for _, tail in paths]}
-            await _send_json(send, 200, counts)
-    elif path.startswith("/sureenough/paths/") and method == "GET":
-        value = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("tokens", [""])[0]
-        tokens = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
-        record = await request_record(socket_path, path.removeprefix("/sureenough/paths/"), tokens)
-        await _send_json(send, 404 if "lost" in record else 200, record)
-    else:
-        await _send_json(send, 404, {"error": "not found; the paths are /sureenough and /sureenough/paths/KEY"})
-
-
 def _keys(body: bytes) -> list[str] | None:
     try:
         keys = json.loads(body)["keys"]
@@ -308,10 +279,3 @@ def _keys(body: bytes) -> list[str] | None:
         return None
     valid = isinstance(keys, list) and len(keys) <= MAX_KEYS and all(isinstance(key, str) for key in keys)
     return keys if valid else None
-
-
-async def _send_json(send: Send, status: int, content: dict[str, Any]) -> None:
-    body = json.dumps(content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -28,7 +28,7 @@ from sureenough.engines.watch.protocol import (
 )
 from sureenough.errors import UsageError
 from sureenough.vllm.monitor import BatchMonitor
-from sureenough.vllm.records import PathRecords, engine_number, serve_records
+from sureenough.vllm.records import PathRecords, serve_records
 from sureenough.vllm.versions import check_version, installed_version
 
 
@@ -66,7 +66,8 @@ class WatchProcessor(LogitsProcessor):
         parallel = vllm_config.parallel_config
         if socket_path and parallel.rank == 0:
             self.monitor.records = PathRecords(slots)
-            serve_records(self.monitor.records, socket_path, engine_number(parallel))
+            # The engines of a model without experts all have rank 0; only the index tells them apart.
+            serve_records(self.monitor.records, socket_path, parallel.data_parallel_index)
 
     def is_argmax_invariant(self) -> bool:
         """Ending a path changes which token is the likeliest."""

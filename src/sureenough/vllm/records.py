@@ -17,20 +17,18 @@ import json
 import os
 import socketserver
 import threading
-import time
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.core.confidence import Floats
 from sureenough.engines.watch.protocol import (
-    KEY_PATTERN,
     MAX_KEYS,
     MAX_REPORTS_PER_SECOND,
     PROGRESS_SECONDS,
@@ -51,21 +49,15 @@ class Traces:
 
     def __init__(self, slots: int) -> None:
         self._rows: Ints = np.full(slots, -1, dtype=np.int64)  # by slot; -1: its path is not traced
-        self._free: list[int] = []
-        self._count = 0  # rows of the blocks
+        self._free = list(range(slots))  # rows of the blocks; only those that are written to take memory
         self._blocks: list[Floats] = []
 
     def __bool__(self) -> bool:
         """Whether any path is traced."""
-        return self._count > len(self._free)
+        return len(self._free) < len(self._rows)
 
     def start(self, slot: int) -> None:
         """Trace the path that starts in this slot."""
-        if not self._free:
-            more = max(16, self._count)
-            self._free = list(range(self._count, self._count + more))[::-1]
-            self._count += more
-            self._blocks = [np.concatenate((block, self._empty(more))) for block in self._blocks]
         self._rows[slot] = self._free.pop()
 
     def add(self, slots: Ints, tokens_before: Ints, signals: Floats) -> None:
@@ -75,7 +67,7 @@ class Traces:
         numbers, places = np.divmod(tokens, BLOCK)
         for number in set(numbers.tolist()):
             while number >= len(self._blocks):
-                self._blocks.append(self._empty(self._count))
+                self._blocks.append(np.empty((len(self._rows), BLOCK, 2)))
             mine = numbers == number
             self._blocks[number][rows[mine], places[mine]] = signals[traced][mine]
 
@@ -94,20 +86,13 @@ class Traces:
             self._rows[slot] = -1
             self._free.append(row)
         if not self:
-            self._free, self._count, self._blocks = [], 0, []
-
-    def _empty(self, rows: int) -> Floats:
-        return np.empty((rows, BLOCK, 2))
+            self._blocks = []
 
 
-MAX_FINISHED: Final = 4096
-"""Finished paths whose records are kept, at most."""
 FINISHED_BYTES: Final = 512
 """Memory of a finished path's record without its signals, roughly."""
 MAX_PENDING: Final = 64
 """Updates not yet applied. Beyond half of it the engine applies those that have arrived; near the end it waits."""
-
-_NO_SLOTS: Final[Ints] = np.empty(0, dtype=np.int64)
 
 
 class _StoredPath(NamedTuple):
@@ -128,20 +113,23 @@ class _StoredPath(NamedTuple):
         signals = None if self.trace is None else self.trace[:tokens]
         return PathRecord(tokens, lowest, tail, int(tier), signals, *(total / max(1, tokens) for total in sums))
 
+    def progress(self) -> Progress:
+        return Progress(self.tokens, float(self.states[self.tokens & 1, 1]) if self.tokens else 0.0)
 
-class _PendingUpdate(NamedTuple):
-    """The results of one step, or a change of the paths in the slots; not yet applied."""
 
-    slots: Ints = _NO_SLOTS  # the same object until a path starts, ends or moves
-    tokens_before: NDArray[np.int32] = _NO_SLOTS.astype(np.int32)
-    results: Any = None
-    copied: Any = None  # the event of the results' arrival; None if they are here
-    change: Callable[[], None] | None = None
+class _Step(NamedTuple):
+    """The results of one step, not yet applied."""
 
-    def is_overwritten_by(self, later: _PendingUpdate) -> bool:
+    slots: Ints  # the same object until a path starts, ends or moves
+    tokens_before: NDArray[np.int32]
+    results: Any
+    copied: Any  # the event of the results' arrival; None if they are here
+
+    def is_overwritten_by(self, later: object) -> bool:
         """Whether the update two places later replaces these states: the same rows, two tokens on."""
-        same_rows = later.slots is self.slots and self.change is None
-        return same_rows and bool((later.tokens_before - self.tokens_before == 2).all())
+        if not isinstance(later, _Step) or later.slots is not self.slots:
+            return False
+        return bool((later.tokens_before - self.tokens_before == 2).all())
 
 
 class PathRecords:
@@ -153,24 +141,24 @@ class PathRecords:
         self._traces = Traces(slots)
         self._keys: dict[int, str] = {}
         self._slots: dict[str, int] = {}
-        self._finished: OrderedDict[str, _StoredPath | MissingRecord] = OrderedDict()
+        self._finished: dict[str, _StoredPath | MissingRecord] = {}  # the oldest first
         self._finished_bytes, self._max_bytes = 0, max_bytes or record_bytes()
-        self._pending: deque[_PendingUpdate] = deque()
+        self._pending: deque[_Step | Callable[[], None]] = deque()  # steps, and changes of the paths in the slots
         self._lock = threading.Lock()
 
     # -- the engine's thread
 
     def start_path(self, slot: int, key: str, trace: bool) -> None:
         """A path starts in this slot, whose last path has ended."""
-        self._pending.append(_PendingUpdate(change=partial(self._start_path, slot, key, trace)))
+        self._pending.append(partial(self._start_path, slot, key, trace))
 
     def lose_path(self, key: str, reason: str) -> None:
         """A path can no longer be watched."""
-        self._pending.append(_PendingUpdate(change=partial(self._lose_path, key, reason)))
+        self._pending.append(partial(self._lose_path, key, reason))
 
     def add_step(self, slots: Ints, tokens_before: NDArray[np.int32], results: Any, copied: Any = None) -> None:
         """One step's result columns, which may be read once the event `copied` has happened."""
-        self._pending.append(_PendingUpdate(slots, tokens_before, results, copied))
+        self._pending.append(_Step(slots, tokens_before, results, copied))
         full = len(self._pending) >= MAX_PENDING - 2
         if len(self._pending) > MAX_PENDING // 2 and self._lock.acquire(blocking=full):
             try:
@@ -180,18 +168,8 @@ class PathRecords:
 
     # -- any thread
 
-    def read(self, key: str, tokens: int | None = None, timeout: float = 5.0) -> PathRecord | MissingRecord:
-        """A path's record after so many tokens (by default the latest), once these have arrived."""
-        end = time.monotonic() + timeout
-        while (record := self.read_arrived([(key, tokens)])[0]) is None:
-            if time.monotonic() > end:
-                is_known = self.read_progress([key])[0] is not None
-                return MissingRecord("its last tokens did not arrive" if is_known else UNKNOWN_PATH)
-            time.sleep(0.002)
-        return record
-
-    def read_arrived(self, paths: Sequence[tuple[str, int | None]]) -> list[PathRecord | MissingRecord | None]:
-        """Records of paths after so many tokens each; None for one that is not known or not that far yet."""
+    def read(self, paths: Sequence[tuple[str, int | None]]) -> list[PathRecord | MissingRecord | None]:
+        """Records of paths after so many tokens each (None: all); None for one that is not known or not that far."""
         with self._lock:
             self._apply_pending()
             stored = [self._path(key, trace=True) for key, _ in paths]
@@ -205,38 +183,42 @@ class PathRecords:
         with self._lock:
             self._apply_pending(wait=False)
             paths = [self._path(key) for key in keys]
-        return [_progress(path) if isinstance(path, _StoredPath) else None for path in paths]
-
-    def _path(self, key: str, *, trace: bool = False) -> _StoredPath | MissingRecord | None:
-        slot = self._slots.get(key)
-        if slot is None:
-            return self._finished.get(key)
-        tokens = int(self._tokens[slot])
-        return _StoredPath(tokens, self._states[slot].copy(), self._traces.read(slot, tokens) if trace else None)
+        return [path.progress() if isinstance(path, _StoredPath) else None for path in paths]
 
     # -- with the lock held
 
+    def _path(self, key: str, *, trace: bool = False) -> _StoredPath | MissingRecord | None:
+        slot = self._slots.get(key)
+        return self._finished.get(key) if slot is None else self._stored(slot, trace=trace)
+
+    def _stored(self, slot: int, *, trace: bool) -> _StoredPath:
+        tokens = int(self._tokens[slot])
+        return _StoredPath(tokens, self._states[slot].copy(), self._traces.read(slot, tokens) if trace else None)
+
     def _apply_pending(self, *, wait: bool = True) -> None:
         pending = self._pending
-        while pending and (wait or pending[0].copied is None or pending[0].copied.query()):
-            self._apply(pending[0], states=not (len(pending) > 2 and pending[0].is_overwritten_by(pending[2])))
+        while pending:
+            update = pending[0]
+            if not isinstance(update, _Step):
+                update()
+            elif wait or update.copied is None or update.copied.query():
+                self._apply(update, states=not (len(pending) > 2 and update.is_overwritten_by(pending[2])))
+            else:
+                return
             pending.popleft()
 
-    def _apply(self, update: _PendingUpdate, *, states: bool) -> None:
-        if update.change is not None:
-            update.change()
-            return
+    def _apply(self, step: _Step, *, states: bool) -> None:
         if not states and not self._traces:
             return
-        if update.copied is not None:
-            update.copied.synchronize()
-        rows: Floats = np.asarray(update.results)
-        tokens_before = update.tokens_before.astype(np.int64)
+        if step.copied is not None:
+            step.copied.synchronize()
+        rows: Floats = np.asarray(step.results)
+        tokens_before = step.tokens_before.astype(np.int64)
         if states:
-            self._tokens[update.slots] = tokens_before + 1
-            self._states[update.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
+            self._tokens[step.slots] = tokens_before + 1
+            self._states[step.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
         if self._traces:
-            self._traces.add(update.slots, tokens_before, rows[:, : RESULT_CONF + 1])
+            self._traces.add(step.slots, tokens_before, rows[:, : RESULT_CONF + 1])
 
     def _start_path(self, slot: int, key: str, trace: bool) -> None:
         self._finish_path(slot)
@@ -256,32 +238,22 @@ class PathRecords:
     def _finish_path(self, slot: int) -> None:
         key = self._keys.pop(slot, None)
         if key is not None and self._slots.get(key) == slot:  # a request may have come back in another slot
-            path = self._path(key, trace=True)
             del self._slots[key]
-            if isinstance(path, _StoredPath):
-                self._keep(key, path)
+            self._keep(key, self._stored(slot, trace=True))
         self._traces.stop(slot)
-
-    # -- finished paths, the oldest first
 
     def _keep(self, key: str, path: _StoredPath | MissingRecord) -> None:
         self._drop(key)
         self._finished[key] = path
         self._finished_bytes += _size(path)
         # The latest is kept even if it is larger than the limit: it is about to be read.
-        while len(self._finished) > MAX_FINISHED or (
-            self._finished_bytes > self._max_bytes and len(self._finished) > 1
-        ):
+        while self._finished_bytes > self._max_bytes and len(self._finished) > 1:
             self._drop(next(iter(self._finished)))
 
     def _drop(self, key: str) -> None:
         path = self._finished.pop(key, None)
         if path is not None:
             self._finished_bytes -= _size(path)
-
-
-def _progress(path: _StoredPath) -> Progress:
-    return Progress(path.tokens, float(path.states[path.tokens & 1][1]) if path.tokens else 0.0)
 
 
 def _size(path: _StoredPath | MissingRecord) -> int:
@@ -291,10 +263,11 @@ def _size(path: _StoredPath | MissingRecord) -> int:
 
 # -- the socket
 
-T = TypeVar("T")
 TIMEOUT: Final = 10.0
 SHARED_TIMEOUT: Final = 2.0
 """Seconds that paths wait for an engine that does not respond, if it may concern only some of them."""
+ARRIVAL_SECONDS: Final = 5.0
+"""Time in which a path's last tokens must arrive."""
 MAX_RECORDS: Final = 64
 """Records in one reply: each may have 22 bytes for every token of its path."""
 
@@ -305,14 +278,12 @@ class _Handler(socketserver.StreamRequestHandler):
             for line in self.rfile:
                 self.wfile.write(json.dumps(self._reply(json.loads(line))).encode() + b"\n")
 
-    def _reply(self, request: dict[str, Any]) -> Any:
+    def _reply(self, request: dict[str, Any]) -> list[Any]:
         server = cast(_RecordsServer, self.server)
         if "keys" in request:
             return server.records.read_progress(request["keys"])
-        if "paths" in request:
-            arrived = server.records.read_arrived(request["paths"])
-            return [None if record is None else {**record.to_json(), "engine": server.engine} for record in arrived]
-        return {**server.records.read(str(request["key"]), request.get("tokens")).to_json(), "engine": server.engine}
+        records = server.records.read(request["paths"])
+        return [None if record is None else {**record.to_json(), "engine": server.engine} for record in records]
 
 
 class _RecordsServer(socketserver.ThreadingUnixStreamServer):
@@ -324,14 +295,6 @@ class _RecordsServer(socketserver.ThreadingUnixStreamServer):
         super().__init__(socket_path, _Handler)
 
 
-def engine_number(parallel: Any) -> int:
-    """Which of the engines that share the requests this is.
-
-    Engines of models without experts are told that they are alone (rank 0 of 1); only the index tells them apart.
-    """
-    return int(getattr(parallel, "data_parallel_index", None) or parallel.data_parallel_rank or 0)
-
-
 def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> None:
     """Serve the records of this engine until the process ends."""
     socket_path = f"{socket_path}.{engine}" if engine else socket_path
@@ -341,18 +304,50 @@ def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> No
     threading.Thread(target=server.serve_forever, name="sureenough-records", daemon=True).start()
 
 
-async def request_record(socket_path: str, key: str, tokens: int | None) -> dict[str, Any]:
-    """A record as JSON, with the number of the engine that ran the path, or {"lost": reason}."""
-    if KEY_PATTERN.fullmatch(key) is None:
-        return MissingRecord("that is not a key").to_json()
+def engine_sockets(socket_path: str) -> list[str]:
+    """The sockets of the engines that share the requests."""
+    sockets = [socket_path, *sorted(glob.glob(glob.escape(socket_path) + ".[0-9]*"))]
+    return [path for path in sockets if os.path.exists(path)]
+
+
+async def _ask_engines(socket_path: str, request: dict[str, Sequence[Any]]) -> list[Any] | None:
+    """What is known of each path of a request, by the engine that runs it; None if no engine responds."""
+    asking = [asyncio.ensure_future(_ask(path, request)) for path in engine_sockets(socket_path)]
+    merged: list[Any] | None = None
     try:
-        async with asyncio.timeout(TIMEOUT):
-            socket_path = await _engine_socket(socket_path, key)
-            return cast("dict[str, Any]", await _exchange(socket_path, {"key": key, "tokens": tokens}))
-    except (OSError, TimeoutError, ValueError) as error:
-        return MissingRecord(f"the monitor does not respond ({type(error).__name__})").to_json()
-    except EOFError:
-        return MissingRecord("the monitor closed the connection").to_json()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TIMEOUT if len(asking) == 1 else SHARED_TIMEOUT):
+                for next_reply in asyncio.as_completed(asking):  # an engine that hangs does not stop the others
+                    if (reply := await next_reply) is not None:
+                        before = merged or [None] * len(reply)
+                        merged = [new if old is None else old for old, new in zip(before, reply, strict=True)]
+                        if None not in merged:
+                            break
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+    return merged
+
+
+async def _ask(socket_path: str, request: dict[str, Sequence[Any]]) -> list[Any] | None:
+    """The reply of one engine; None if it has gone."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(socket_path, limit=1 << 26)
+        try:
+            writer.write(json.dumps(request).encode() + b"\n")
+            reply: list[Any] = json.loads(await reader.readline())
+        finally:
+            writer.close()
+    except (OSError, ValueError):
+        return None
+    return reply
+
+
+async def request_progress(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
+    """How far these paths are, whichever engine runs them."""
+    paths = await _ask_engines(socket_path, {"keys": keys}) or [None] * len(keys)
+    return [None if path is None else Progress(*path) for path in paths]
 
 
 class RecordReader:
@@ -367,53 +362,28 @@ class RecordReader:
         self._reading: asyncio.Task[None] | None = None
 
     async def read(self, key: str, tokens: int | None) -> dict[str, Any]:
-        """The same as `request_record`, which also waits for tokens that have not arrived."""
-        record = None
-        if KEY_PATTERN.fullmatch(key) is not None:
-            loop = asyncio.get_running_loop()
+        """A record as JSON, with the number of the engine that ran the path, or {"lost": reason}."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + ARRIVAL_SECONDS
+        while loop.time() < end:
             arrived: asyncio.Future[dict[str, Any] | None] = loop.create_future()
             self._waiting.append((key, tokens, arrived))
             if self._reading is None or self._reading.done():
                 self._reading = loop.create_task(self._read())
-            record = await arrived
-        return await request_record(self._socket_path, key, tokens) if record is None else record
+            if (record := await arrived) is not None:
+                return record
+            await asyncio.sleep(0.02)
+        known = (await request_progress(self._socket_path, [key]))[0] is not None
+        return MissingRecord("its last tokens did not arrive" if known else UNKNOWN_PATH).to_json()
 
     async def _read(self) -> None:
+        silent = MissingRecord("the monitor does not respond").to_json()
         while self._waiting:
             paths, self._waiting = self._waiting[:MAX_RECORDS], self._waiting[MAX_RECORDS:]
-            records = await self._request([(key, tokens) for key, tokens, _ in paths])
-            for (_, _, arrived), record in zip(paths, records, strict=True):
+            records = await _ask_engines(self._socket_path, {"paths": [path[:2] for path in paths]})
+            for (_, _, arrived), record in zip(paths, records or [silent] * len(paths), strict=True):
                 if not arrived.done():
                     arrived.set_result(record)
-
-    async def _request(self, paths: Sequence[tuple[str, int | None]]) -> list[dict[str, Any] | None]:
-        nothing: list[dict[str, Any] | None] = [None] * len(paths)
-        if len(_engine_sockets(self._socket_path)) > 1:
-            return nothing
-        try:
-            async with asyncio.timeout(SHARED_TIMEOUT):
-                records = await _exchange(self._socket_path, {"paths": list(paths)})
-        except (OSError, TimeoutError, ValueError, EOFError):
-            return nothing
-        return records if isinstance(records, list) and len(records) == len(paths) else nothing
-
-
-async def request_progress(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
-    """How far these paths are, whichever engine runs them."""
-    if len(keys) > MAX_KEYS or not all(KEY_PATTERN.fullmatch(key) for key in keys):
-        return [None] * len(keys)
-    sockets = _engine_sockets(socket_path)
-    progress: list[Progress | None] = [None] * len(keys)
-    with suppress(TimeoutError):
-        async with (
-            asyncio.timeout(TIMEOUT if len(sockets) == 1 else SHARED_TIMEOUT),
-            _as_completed([_progress_at(path, keys) for path in sockets]) as replies,
-        ):
-            for reply in replies:
-                progress = [old if new is None else new for old, new in zip(progress, await reply, strict=True)]
-                if None not in progress:
-                    break
-    return progress
 
 
 class ProgressReader:
@@ -453,59 +423,3 @@ class ProgressReader:
         keys = list(self._keys)[:MAX_KEYS]
         self._progress = dict(zip(keys, await request_progress(self._socket_path, keys), strict=True))
         self._read_at = asyncio.get_running_loop().time()
-
-
-def _engine_sockets(socket_path: str) -> list[str]:
-    return [socket_path, *sorted(glob.glob(glob.escape(socket_path) + ".[0-9]*"))]
-
-
-async def _engine_socket(socket_path: str, key: str) -> str:
-    """The socket of the engine that ran this path; the first one's if none knows it."""
-    sockets = _engine_sockets(socket_path)
-    if len(sockets) > 1:
-        async with _as_completed([_if_known(path, key) for path in sockets]) as replies:
-            for reply in replies:  # in any order: an engine that hangs does not keep the others from replying
-                if (known := await reply) is not None:
-                    return known
-    return socket_path
-
-
-async def _if_known(socket_path: str, key: str) -> str | None:
-    for _ in range(20):  # its first tokens may not have arrived yet
-        if (await _progress_at(socket_path, [key]))[0] is not None:
-            return socket_path
-        await asyncio.sleep(0.05)
-    return None
-
-
-@asynccontextmanager
-async def _as_completed(requests: Sequence[Coroutine[Any, Any, T]]) -> AsyncIterator[Iterator[Awaitable[T]]]:
-    """Send requests at once; those without a reply at the end of the block are given up."""
-    tasks = [asyncio.ensure_future(request) for request in requests]
-    try:
-        yield asyncio.as_completed(tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _progress_at(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
-    try:
-        async with asyncio.timeout(TIMEOUT):
-            reply = await _exchange(socket_path, {"keys": list(keys)})
-            return [None if one is None else Progress(*one) for one, _ in zip(reply, keys, strict=True)]
-    except (OSError, TimeoutError, ValueError, TypeError, EOFError):
-        return [None] * len(keys)
-
-
-async def _exchange(socket_path: str, request: dict[str, Any]) -> Any:
-    reader, writer = await asyncio.open_unix_connection(socket_path, limit=1 << 26)
-    try:
-        writer.write(json.dumps(request).encode() + b"\n")
-        line = await reader.readline()
-    finally:
-        writer.close()
-    if not line:
-        raise EOFError
-    return json.loads(line)

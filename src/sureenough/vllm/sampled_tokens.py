@@ -19,11 +19,10 @@ MOST_HELD: Final = 16
 """Tokens in a row that end within a character. It has four bytes at most; tokens may end one and begin the next."""
 TRIED: Final = "Let x = 12.\n\n So  y is 3(x-1) , or .5 !\n"
 """With spaces that some tokenizers leave out: before a token that stands alone, and before punctuation."""
-MOST_PROMPTS: Final = 64
 MOST_SEQUENCES: Final = 512
 """Per prompt: a search adopts lines that it sampled some rounds before."""
 MOST_TOKENS: Final = 1 << 21
-"""Of all prompts together, at about 12 bytes each."""
+"""Of all sequences with their prompts, at about 12 bytes each."""
 
 
 class TokenTexts:
@@ -137,55 +136,55 @@ class TokenSequence:
 class SampledTokens:
     """The sequences that were sampled last; the oldest of the prompt that was used least recently are dropped first."""
 
-    def __init__(self, texts: TokenTexts, *, sequences: int = MOST_SEQUENCES, tokens: int = MOST_TOKENS) -> None:
-        self._texts, self._most_sequences, self._most_tokens = texts, sequences, tokens
+    def __init__(self, texts: TokenTexts) -> None:
+        self._texts = texts
         self._kept: dict[tuple[int, ...], dict[TokenSequence, None]] = {}  # by prompt, the latest last
         self._tokens = 0
         self._latest: tuple[Sequence[int], str, TokenSequence] | None = None  # several continuations share a beginning
 
-    def begin(self, prompt: Sequence[int], beginning: str | Sequence[int]) -> TokenSequence:
-        """A sequence to be continued: ids as they are; of a text, what was sampled for it, and the rest encoded."""
-        if not isinstance(beginning, str):
-            sequence = TokenSequence(self._texts)
-            sequence.add(beginning)
-            return sequence
+    def begin(self, prompt: Sequence[int], beginning: str) -> TokenSequence:
+        """A sequence to be continued: what was sampled for this text, and the rest encoded."""
         if self._latest is None or self._latest[1] != beginning or self._latest[0] != prompt:
-            self._latest = prompt, beginning, self._encoded(prompt, beginning)
+            self._latest = prompt, beginning, self._encoded(tuple(prompt), beginning)
         return self._latest[2].until()
 
     def keep(self, prompt: Sequence[int], sequence: TokenSequence) -> None:
-        """Remember a sequence that is complete, as the latest one; only if the texts of tokens are exact."""
+        """Remember a sequence that is complete; only if the texts of tokens are exact."""
         if not self._texts.exact:
             return
         sequence.join()
         self._latest = None
-        key = tuple(prompt)
-        kept = self._kept[key] = self._kept.pop(key, {})
-        self._tokens += 0 if sequence in kept else len(sequence.ids)
+        self._tokens += len(prompt) + len(sequence.ids)
+        kept = self._make_latest(tuple(prompt), sequence)
+        if len(kept) > MOST_SEQUENCES:
+            self._drop(tuple(prompt))
+        while self._tokens > MOST_TOKENS:
+            self._drop(next(iter(self._kept)))
+
+    def _make_latest(self, prompt: tuple[int, ...], sequence: TokenSequence) -> dict[TokenSequence, None]:
+        kept = self._kept[prompt] = self._kept.pop(prompt, {})
         kept.pop(sequence, None)
         kept[sequence] = None
-        if len(kept) > self._most_sequences:
-            self._drop(key)
-        while len(self._kept) > MOST_PROMPTS or self._tokens > self._most_tokens:
-            self._drop(next(iter(self._kept)))
+        return kept
 
     def _drop(self, prompt: tuple[int, ...]) -> None:
         kept = self._kept[prompt]
         oldest = next(iter(kept))
         del kept[oldest]
-        self._tokens -= len(oldest.ids)
+        self._tokens -= len(prompt) + len(oldest.ids)
         if not kept:
             del self._kept[prompt]
 
-    def _encoded(self, prompt: Sequence[int], text: str) -> TokenSequence:
-        longest, length = None, 0
-        for sequence in reversed(self._kept.get(tuple(prompt), {})):
+    def _encoded(self, prompt: tuple[int, ...], text: str) -> TokenSequence:
+        begun, length = TokenSequence(self._texts), 0
+        longest = None
+        for sequence in reversed(self._kept.get(prompt, {})):
             covered = sequence.covered(text, length)
             if covered:
                 longest, length = sequence, covered
         if longest is not None:
-            self.keep(prompt, longest)
-        begun = TokenSequence(self._texts) if longest is None else longest.until(length)
+            self._make_latest(prompt, longest)
+            begun = longest.until(length)
         rest = text[length:]
         if rest:
             begun.add_encoded(self._texts.encoded(rest), rest)

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -248,11 +249,7 @@ class WatchClient:
     async def _count_cancelled(self) -> dict[str, int | None]:
         await asyncio.sleep(CANCEL_SECONDS)
         keys, self._cancelled, self._counting = self._cancelled, [], None
-        return await settled_counts(self._fetch_counts, keys)
-
-    async def _fetch_counts(self, keys: Sequence[str]) -> list[int | None]:
-        paths = await self.fetch_progress(keys, seconds=1.0)
-        return [None if path is None else path.tokens for path in paths or [None] * len(keys)]
+        return await settled_counts(partial(self.fetch_progress, seconds=1.0), keys)
 
     async def fetch_progress(self, keys: Sequence[str], seconds: float = 5.0) -> list[Progress | None] | None:
         """How far these paths are; None for one that the server does not know, or for all if they cannot be read."""
@@ -272,12 +269,13 @@ def _progress(tokens: object, tail: object) -> Progress | None:
 
 
 async def settled_counts(
-    fetch: Callable[[Sequence[str]], Awaitable[list[int | None]]], keys: Sequence[str]
+    fetch: Callable[[Sequence[str]], Awaitable[Sequence[Progress | None] | None]], keys: Sequence[str]
 ) -> dict[str, int | None]:
     """Token counts of cancelled paths, once they no longer grow."""
     counts: list[int | None] = []
     for _ in range(10):
-        previous, counts = counts, await fetch(keys)
+        paths = await fetch(keys) or [None] * len(keys)
+        previous, counts = counts, [None if path is None else path.tokens for path in paths]
         if counts == previous:
             break
         await asyncio.sleep(CANCEL_SECONDS)

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isfinite, nan
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -210,7 +210,6 @@ def can_prune(gate: Gate) -> bool:
 # -- what the monitor reports of a path
 
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
-MEANS: Final = ("mean_peak", "mean_conf")
 UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
@@ -222,14 +221,15 @@ class PathRecord(NamedTuple):
     tail: float
     tier: int
     signals: Floats | None  # peak and conf of every token, if the request set `trace`
-    mean_peak: float = nan  # over all tokens
-    mean_conf: float = nan
+    mean_peak: float  # over all tokens
+    mean_conf: float
 
     def to_json(self) -> dict[str, Any]:
         """Signals are base64 of little-endian doubles."""
-        record: dict[str, Any] = {"tokens": self.tokens, "lowest": self.lowest, "tail": self.tail, "tier": self.tier}
-        record |= {name: getattr(self, name) for name in MEANS if isfinite(getattr(self, name))}
-        if self.signals is not None:
+        record = self._asdict()
+        if self.signals is None:
+            del record["signals"]
+        else:
             record["signals"] = base64.b64encode(self.signals.astype("<f8").tobytes()).decode()
         return record
 
@@ -256,7 +256,7 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
     try:
         tokens, tier = record["tokens"], TIERS[record["tier"]]
         lowest, tail = float(record["lowest"]), float(record["tail"])
-        mean_peak, mean_conf = (float(record.get(name, nan)) for name in MEANS)
+        mean_peak, mean_conf = float(record["mean_peak"]), float(record["mean_conf"])
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:

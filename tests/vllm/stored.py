@@ -1,0 +1,21 @@
+"""Records of paths, written as the monitor does and read as its socket does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sureenough.engines.watch.protocol import MissingRecord, PathRecord
+from sureenough.vllm.records import PathRecords
+
+
+def add_token(records: PathRecords, slot: int, before: int, low: float, tier: float = 0.0, copied: Any = None) -> None:
+    """One token of the path in this slot: its peak is 0.5, the mean of conf 4, and the tail one above the lowest."""
+    results = np.array([[0.5, 10.0 + before, low, low + 1, tier, 0.5 * (before + 1), 4.0 * (before + 1)]])
+    records.add_step(np.array([slot]), np.array([before], dtype=np.int32), results, copied)
+
+
+def record_of(records: PathRecords, key: str, tokens: int | None = None) -> PathRecord | MissingRecord | None:
+    """A path's record after so many tokens, by default the latest."""
+    return records.read([(key, tokens)])[0]
