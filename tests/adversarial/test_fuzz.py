@@ -160,8 +160,8 @@ def test_replies(events: list[bytes], signals: bool, limit: int, size: int) -> N
 @given(st.integers(100, 999), st.binary(max_size=200) | EVENTS.map(dumped), st.dictionaries(TEXT, TEXT, max_size=3))
 @example(400, b"[" * 900 + b"]" * 900, {"location": "http://[", "x-request-id": "\x1b[2J\ud83d"})
 def test_error_responses(status: int, body: bytes, headers: dict[str, str]) -> None:
-    errors = ServerErrors(URL("http://user:planted@host/v1?token=planted-query"), "model", "planted-key")
-    error = errors.refused(status, body, headers, 20)
+    errors = ServerErrors(URL("http://user:planted@host/v1?token=planted-query"), "planted-key")
+    error = errors.refusal(status, body, headers, model="m", k=20)
     assert str(error).isprintable()
     assert "planted" not in str(error)
 

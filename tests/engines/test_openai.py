@@ -27,7 +27,7 @@ from sureenough.core.events import Token
 from sureenough.engines.base import End, Engine, ExtendOptions, Part, Prompt, as_part
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import LocalConnection
-from sureenough.engines.openai import errors
+from sureenough.engines.openai import errors, http
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import LONGEST_TEXT, ConnectError, ServerErrors, TransportError, parse_url
 from sureenough.engines.openai.http import Transport
@@ -263,7 +263,7 @@ def test_refusals_are_not_tried_again(manner: Manner, error: type[EngineError], 
     [
         (Manner(cut_after=5), "broke off in the middle of a path"),
         (Manner(garbage_after=5), "not part of a reply: '<html>"),
-        (Manner(tokens=1, finish="abort"), "finish_reason 'abort'; its text is incomplete"),
+        (Manner(tokens=1, finish="abort"), "the server ended it with finish_reason 'abort'"),
         (Manner(error_after=5), "broke off in the middle of a path \\(the engine died\\)"),
         (Manner(stall_after=5), "sent nothing for 0.1 s in the middle"),
     ],
@@ -527,15 +527,15 @@ def test_14_2_bytes_that_the_event_loop_has_not_read_yet_count_too() -> None:
     assert run(answer, use) == ("seed 1", "seed 2")
 
 
-def test_a_healthy_connection_is_used_again_and_14_7_closed_when_it_is_idle() -> None:
+def test_a_healthy_connection_is_used_again_and_14_7_closed_when_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.2)
+
     async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
     async def use(server: RawServer) -> int:
         url = parse_url(server.url)
-        async with Transport(
-            url, parallel=4, connect_seconds=5, write_seconds=5, headers={}, idle_seconds=0.2
-        ) as transport:
+        async with Transport(url, parallel=4, connect_seconds=5, headers={}) as transport:
             for _ in range(3):
                 assert (await transport.fetch("GET", url, seconds=5)).body == b"ok"
             assert (server.opened, server.connections) == (1, 1)
@@ -556,8 +556,8 @@ def test_a_server_that_does_not_read_the_request_has_a_time_limit() -> None:
         listening = await asyncio.start_server(never, "127.0.0.1", 0, limit=1)
         async with listening:
             url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-            engine = OpenAI(url, "tiny", retries=0, timeouts=Timeouts(stall=0.2))
-            with pytest.raises(EngineUnavailable, match=r"did not read the request within 0\.2 s"):
+            engine = OpenAI(url, "tiny", retries=0, timeouts=Timeouts(first_token=0.2))
+            with pytest.raises(EngineUnavailable, match=r"sent no token within 0\.2 s"):
                 await anext(engine.stream(Prompt.user("x" * 20_000_000), seed=1))
 
     asyncio.run(asyncio.wait_for(use(), 15))
@@ -679,14 +679,16 @@ def test_addresses_that_cannot_be_connected_to(url: str, error: str) -> None:
     ],
     ids=["nothing", "half a header", "half a body", "long"],
 )
-def test_a_response_that_is_read_whole_has_limits(sent: bytes, says: str) -> None:
+def test_a_response_that_is_read_whole_has_limits(sent: bytes, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "LARGEST_BODY", 1000)
+
     async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
         writer.write(sent)
 
     async def use(server: RawServer) -> None:
         async with OpenAI(server.url, "tiny").open(parallel=1) as connection:
             with pytest.raises(TransportError, match=says):
-                await connection.transport.fetch("GET", connection.endpoint("models"), seconds=0.05, limit=1000)
+                await connection.transport.fetch("GET", connection.endpoint("models"), seconds=0.05)
 
     run(answer, use)
 
@@ -697,13 +699,14 @@ def test_a_response_that_is_read_whole_has_limits(sent: bytes, says: str) -> Non
 def test_14_4_credentials_that_a_server_quotes_are_hidden() -> None:
     url = parse_url("http://me:hush-hush@h/v1?token=query-secret")
     proxy = parse_url("http://her:proxy-word@p:3128")
-    errors = ServerErrors(url, "m", "sk-secret", proxy)
+    errors = ServerErrors(url, "sk-secret", proxy)
     basic = base64.b64encode(b"me:hush-hush").decode()
     proxied = base64.b64encode(b"her:proxy-word").decode()
     text = errors.clean(f"Basic {basic}, {proxied}, hush-hush, proxy-word, query-secret, Bearer sk-secret, \ud83d end")
     assert text == "Basic ***, ***, ***, ***, ***, Bearer ***, ? end"
     body = b"x" * 290 + b" sk-secret"
-    assert "sk-" not in str(errors.refused(400, body, {"x-request-id": "sk-secret"}, 20)), "cut after it is cleaned"
+    refusal = errors.refusal(400, body, {"x-request-id": "sk-secret"}, model="m", k=20)
+    assert "sk-" not in str(refusal), "cut after it is cleaned"
 
 
 @pytest.mark.parametrize("space", [0, LONGEST_TEXT - 40, LONGEST_TEXT - 8])

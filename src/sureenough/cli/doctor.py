@@ -22,7 +22,7 @@ from sureenough.engines.base import End, Engine, ExtendOptions, Prompt, TokenStr
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, settled_counters
-from sureenough.engines.openai.errors import ServerBusy, TransportError
+from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
@@ -369,8 +369,6 @@ async def sample(
                 probe.text += chunk.text
                 if stop is not None and probe.tokens >= stop:
                     break
-    except ServerBusy as busy:
-        raise busy.error from None
     except InvalidReply as error:
         raise connection.errors.invalid_reply(error) from None
     except TransportError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -17,8 +18,6 @@ from sureenough.engines.openai.errors import (
     ConnectError,
     ServerBusy,
     ServerErrors,
-    Stalled,
-    StallTimer,
     StreamError,
     TransportError,
     api_key,
@@ -32,7 +31,7 @@ from sureenough.engines.openai.errors import (
 )
 from sureenough.engines.openai.reply import LINE_CANDIDATES, ReasoningFields, ReplyParser, Watch
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
-from sureenough.errors import CannotExtend, EngineRejected, UsageError
+from sureenough.errors import CannotExtend, EngineError, EngineRejected, UsageError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -41,8 +40,12 @@ if TYPE_CHECKING:
     from sureenough.engines.openai.http import Transport
 
 
-GENERATED: Final = ("vllm:generation_tokens_total", "sglang:generation_tokens_total", "llamacpp:tokens_predicted_total")
-RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing")
+COUNTERS: Final = {
+    "vllm:generation_tokens_total": "vllm:num_requests_running",
+    "sglang:generation_tokens_total": "sglang:num_running_reqs",
+    "llamacpp:tokens_predicted_total": "llamacpp:requests_processing",
+}
+"""A server's metrics of tokens generated, and those of requests that run."""
 _LINE: Final = re.compile(r"^([a-z:_]+)(?:\{[^}\n]*\})? ([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)$", re.MULTILINE)
 
 
@@ -60,13 +63,13 @@ async def read_counters(transport: Transport, address: URL) -> ServerCounters | 
         response = await transport.fetch("GET", address.with_path(f"{root}/metrics"), seconds=10)
     except TransportError:
         return None
-    totals: dict[str, float] = {}
+    totals = defaultdict[str, float](float)  # over the models of the server
     for name, value in _LINE.findall(response.body.decode("utf-8", "replace") if response.status == 200 else ""):
-        if name in GENERATED or name in RUNNING:
-            totals[name] = totals.get(name, 0.0) + float(value)
-    generated = next((totals[name] for name in GENERATED if name in totals), None)
-    running = next((totals[name] for name in RUNNING if name in totals), None)
-    return None if generated is None or running is None else ServerCounters(int(generated), int(running))
+        totals[name] += float(value)
+    for generated, running in COUNTERS.items():
+        if generated in totals and running in totals:
+            return ServerCounters(int(totals[generated]), int(totals[running]))
+    return None
 
 
 async def settled_counters(transport: Transport, address: URL, patience: float = 10.0) -> ServerCounters | None:
@@ -122,7 +125,7 @@ class OpenAIConnection(Engine):
 
     def with_engine(self, engine: OpenAI) -> OpenAIConnection:
         """The same connections for another model or other sampling."""
-        other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
+        other = OpenAIConnection(engine, self.transport, self.address, self.errors)
         other.watcher = self.watcher  # remembers whether what the server reports can be read
         return other
 
@@ -222,10 +225,8 @@ class OpenAIConnection(Engine):
             except InvalidReply as error:
                 raise self.errors.invalid_reply(error) from None
             except ServerBusy as busy:
-                if (busy.retry_after or 0.0) > self.longest_wait:
-                    raise self.errors.pause_too_long(busy) from None
-                if attempt >= 2 * engine.retries:
-                    raise busy.error from None
+                if attempt >= 2 * engine.retries or (busy.retry_after or 0.0) > self.longest_wait:
+                    raise
                 wait = backoff(attempt, busy.retry_after)
             except TransportError as error:
                 if parser.begun:
@@ -240,44 +241,44 @@ class OpenAIConnection(Engine):
 
     async def read(self, body: bytes, parser: ReplyParser, watch: Watch | None = None) -> AsyncGenerator[Part, None]:
         """Send one request and parse its response into chunks."""
-        limits, size = self.engine.timeouts, READ_PIECE
+        limits, size, loop = self.engine.timeouts, READ_PIECE, asyncio.get_running_loop()
+        headers = None if watch is None else watch.headers
         try:
-            with StallTimer(limits.first_token) as timer:
-                timer.waiting = True
-                headers = None if watch is None else watch.headers
-                async with self.transport.request("POST", self.url, body, headers) as response:
-                    await self._check(response)
-                    reading: AbstractAsyncContextManager[Any] = nullcontext(response.content)
-                    if watch is not None and watch.accepted(response.headers):
-                        parser.leave_to(watch)
-                        reading = watch.reading(response.content)
-                    async with reading as reader:
-                        while (raw := await reader.read(size)) != b"":
-                            timer.waiting = False
-                            raw = raw or b""  # None: a watched path has grown
-                            chunk = parser.feed(raw)
-                            if chunk is not None:
-                                timer.restart(limits.stall)
-                                yield chunk
-                            parser.raise_error()  # what came before it has been passed on
-                            if parser.full or parser.done:
-                                break
-                            if len(raw) >= SMALL_PIECE and len(raw) < raw.count(b"data:") * SMALL_EVENT:
-                                size = SMALL_PIECE
-                                await asyncio.sleep(0)  # other paths have their turn
-                            timer.waiting = True
-                    if parser.done:
-                        await self.transport.finish(response)
+            async with (
+                asyncio.timeout(limits.first_token) as timer,
+                self.transport.request("POST", self.url, body, headers) as response,
+            ):
+                await self._check(response)
+                reading: AbstractAsyncContextManager[Any] = nullcontext(response.content)
+                if watch is not None and watch.accepted(response.headers):
+                    parser.leave_to(watch)
+                    reading = watch.reading(response.content)
+                async with reading as reader:
+                    while (raw := await reader.read(size)) != b"":
+                        raw = raw or b""  # None: a watched path has grown
+                        chunk = parser.feed(raw)
+                        if chunk is not None:
+                            timer.reschedule(None)  # whoever reads the path may take their time
+                            yield chunk
+                            timer.reschedule(loop.time() + limits.stall)
+                        parser.raise_error()  # what came before it has been passed on
+                        if parser.full or parser.done:
+                            break
+                        if len(raw) >= SMALL_PIECE and len(raw) < raw.count(b"data:") * SMALL_EVENT:
+                            size = SMALL_PIECE
+                            await asyncio.sleep(0)  # other paths have their turn
+                if parser.done:
+                    await self.transport.finish(response)
             parser.end_of_stream()
-        except (Stalled, TransportError) as error:
-            if parser.finish is None and isinstance(error, Stalled):
-                raise self.errors.stalled(timer.limit, parser.begun) from None
+        except (TimeoutError, TransportError) as error:
+            if parser.finish is None and isinstance(error, TimeoutError):
+                raise self.errors.stalled(limits.stall if parser.begun else limits.first_token, parser.begun) from None
             if parser.finish is None:  # else the path is whole, and only its connection was lost
                 raise
         except StreamError as error:
             if parser.begun or error.status is None or error.status < 400:
                 raise self.errors.broken_off(error) from None
-            raise self.errors.refusal(error.status, str(error).encode(), {}, self.engine.k) from None
+            raise self._refusal(error.status, str(error).encode(), {}) from None
         if parser.finish is None and not parser.done:
             raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
         self.says_stop_texts |= parser.stop_text is not None
@@ -295,10 +296,13 @@ class OpenAIConnection(Engine):
         """Refuse responses that are not streams of events."""
         if response.status != 200:
             body = await self.transport.read_body(response, LARGEST_ERROR)
-            raise self.errors.refusal(response.status, body, response.headers, self.engine.k)
+            raise self._refusal(response.status, body, response.headers)
         content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "text/event-stream":
             raise self.errors.wrong_protocol(content_type)
+
+    def _refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> EngineError:
+        return self.errors.refusal(status, body, headers, model=self.engine.model, k=self.engine.k)
 
 
 # Any OpenAI-compatible server as an engine: its address, its model, and how paths are sampled and waited for.
@@ -388,11 +392,15 @@ class OpenAI(ClosedEngine):
             headers["Authorization"] = authorization
         # The user and password leave the URL here, so that they cannot reach a log.
         bare = address.with_user(None)
-        errors = ServerErrors(address, self.model, key, proxy)
+        errors = ServerErrors(address, key, proxy)
         async with Transport(
-            bare, parallel=parallel, connect_seconds=self.timeouts.connect, write_seconds=self.timeouts.stall,
-            headers=headers, proxy=proxy, reuse=self.reuse,
-        ) as transport:  # fmt: skip
+            bare,
+            parallel=parallel,
+            connect_seconds=self.timeouts.connect,
+            headers=headers,
+            proxy=proxy,
+            reuse=self.reuse,
+        ) as transport:
             connection = OpenAIConnection(self, transport, bare, errors)
             if self.inside:
                 connection.watcher = WatchClient(connection.fetch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -10,10 +9,9 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from urllib.parse import quote
 from urllib.request import getproxies, proxy_bypass
 
@@ -86,7 +84,7 @@ def api_key(given: str | None) -> str | None:
     return key or None
 
 
-# How long to wait for a server: the stall limit of one stream, and the pauses between attempts.
+# The pauses between attempts.
 
 LONGEST_WAIT: Final = 120.0
 """Seconds. A server that wants a longer pause counts as unavailable."""
@@ -94,68 +92,13 @@ FIRST_WAIT: Final = 0.5
 """Seconds before the second attempt at most; each further wait is twice as long."""
 
 
-class Stalled(Exception):
-    """The server sent nothing within the limit."""
-
-
-class StallTimer:
-    """Raises Stalled if the server sends nothing within the limit.
-
-    One timer per stream instead of one per read. It cancels its own task, and only while that waits for the server.
-    """
-
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self.waiting = False
-
-    def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._loop = task, asyncio.get_running_loop()
-        self._cancelling = task.cancelling()
-        self._expired = False
-        self._last = self._loop.time()
-        self._timer = self._loop.call_later(self.limit, self._check)
-        return self
-
-    def restart(self, limit: float) -> None:
-        """Something arrived: wait again from here, with this limit."""
-        self._last = self._loop.time()
-        if limit != self.limit:
-            self.limit = limit
-            self._timer.cancel()
-            self._timer = self._loop.call_later(limit, self._check)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise Stalled from None
-
-    def _check(self) -> None:
-        remaining = self._last + self.limit - self._loop.time()
-        if remaining > 0:
-            self._timer = self._loop.call_later(remaining, self._check)
-        elif self.waiting:
-            self._expired = True
-            self._task.cancel()
-        else:  # the reader is busy with earlier data, which is not the server's fault
-            self._timer = self._loop.call_later(self.limit, self._check)
-
-
-def retry_after(header: str | None, now: float) -> float | None:
+def retry_after(header: str, now: float) -> float | None:
     """Seconds from now that a Retry-After header asks for; it is a number or a date."""
-    if header is None:
-        return None
-    try:
+    with suppress(ValueError):
         return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, TypeError, OverflowError, OSError):
         return max(0.0, parsedate_to_datetime(header).timestamp() - now)
-    except (ValueError, TypeError, OverflowError, OSError):
-        return None
+    return None
 
 
 def backoff(attempt: int, requested: float | None) -> float:
@@ -199,12 +142,10 @@ class StreamError(Exception):
         self.status = code if isinstance(code, int) else None
 
 
-class ServerBusy(Exception):
-    """A status after which the request is sent again: the pause that the server wants, and the error to end with."""
+class ServerBusy(EngineUnavailable):
+    """A status after which the same request may succeed, and the pause that the server wants before that."""
 
-    def __init__(self, retry_after: float | None, error: EngineError) -> None:
-        super().__init__(str(error))
-        self.retry_after, self.error = retry_after, error
+    retry_after: float | None = None
 
 
 def error_message(error: object) -> str:
@@ -234,20 +175,13 @@ def is_about_access(error: EngineRejected) -> bool:
 class ServerErrors:
     """Makes the errors about one server, which is shown without user, password, query and key."""
 
-    def __init__(self, url: URL, model: str, key: str | None, proxy: URL | None = None) -> None:
+    def __init__(self, url: URL, key: str | None, proxy: URL | None = None) -> None:
         self.shown = str(without_secrets(url))
         self.host = url.host
         self._address = re.compile(rf"(?:\w{{1,9}}://)?{re.escape(f'{url.host}:{url.port}')}(?!\d)(?:/[\w./-]*)?")
-        self.model = model
         self.key = key
         self.proxy = None if proxy is None else str(without_secrets(proxy))
         self._secrets = tuple(_secrets(url, key, proxy))
-
-    def for_model(self, model: str) -> ServerErrors:
-        """The same server with another model."""
-        other = copy(self)
-        other.model = model
-        return other
 
     def clean(self, text: str) -> str:
         """Text of a server on one line, without the credentials that it may quote."""
@@ -261,52 +195,35 @@ class ServerErrors:
             text = text.replace(f" the proxy {self.proxy}", " a proxy").replace(f"NO_PROXY={self.host}", "NO_PROXY")
         return text
 
-    def refusal(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> Exception:
-        """The error for a status other than 200, which may lead to another attempt."""
-        error = self.refused(status, body, headers, k)
-        if status not in RETRIED_STATUSES:
-            return error
-        return ServerBusy(retry_after(headers.get("retry-after"), time.time()), error)
-
-    def refused(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> EngineError:
+    def refusal(self, status: int, body: bytes, headers: Mapping[str, str], *, model: str, k: int) -> EngineError:
         """The error for a status other than 200."""
         request_id = self.clean(headers.get("x-request-id", ""))[:100] or None
         text = self.clean(_message(body))[:LONGEST_TEXT].rstrip(".")  # cut last: half a secret is not recognised
-        answered = f"{self.shown} answered {status}" + (f": {text}" if text else "")
+        message = f"{self.shown} answered {status}" + (f": {text}" if text else "")
         if 300 <= status < 400:
             location = self.clean(_location(headers.get("location")))[:LONGEST_TEXT]
-            message = (
-                f"{answered}; it redirects to {location}, and redirects are not followed: give that address as the URL"
-            )
+            message += f"; it redirects to {location}, and redirects are not followed: give that address as the URL"
         elif status in (401, 403):
-            message = f"{answered}; set SUREENOUGH_API_KEY (or OPENAI_API_KEY) to a key that it accepts"
+            message += "; set SUREENOUGH_API_KEY (or OPENAI_API_KEY) to a key that it accepts"
         elif status == 404:
-            message = (
-                f"{answered}; check the model's name ({self.model}) and that the URL ends as the server's does, in /v1"
-            )
+            message += f"; check the model's name ({model}) and that the URL ends as the server's does, in /v1"
         elif status in RETRIED_STATUSES:
-            return EngineUnavailable(
-                f"{answered}; all retries failed, the server is busy or not ready", request_id=request_id, status=status
-            )
+            pause = retry_after(headers.get("retry-after", ""), time.time())
+            reason = "all retries failed, the server is busy or not ready"
+            if pause is not None and pause > LONGEST_WAIT:
+                reason = f"it wants a pause of {pause:,.0f} s, and the longest pause is {LONGEST_WAIT:g} s"
+            busy = ServerBusy(f"{message}; {reason}", request_id=request_id, status=status)
+            busy.retry_after = pause
+            return busy
         elif ABOUT_BEGINNINGS.search(text) is not None:
-            message = answered
+            pass
         elif "max_tokens" in text or "max_completion_tokens" in text:
-            message = f"{answered}; lower max_path_tokens, or leave it out: then the server's own limit applies"
+            message += "; lower max_path_tokens, or leave it out: then the server's own limit applies"
         elif ABOUT_LENGTH.search(text) is not None:
-            message = f"{answered}; shorten the question, lower max_path_tokens, or give the server a longer context"
+            message += "; shorten the question, lower max_path_tokens, or give the server a longer context"
         elif "logprob" in text.lower():
-            return MissingLogprobs(f"{answered}. {FIXES.format(k=k)}", request_id=request_id, status=status)
-        else:
-            message = answered
+            return MissingLogprobs(f"{message}. {FIXES.format(k=k)}", request_id=request_id, status=status)
         return EngineRejected(message, request_id=request_id, status=status)
-
-    def pause_too_long(self, busy: ServerBusy) -> EngineUnavailable:
-        """The server wants a pause that is longer than a run waits."""
-        answered = str(busy.error).partition("; all retries")[0]
-        return EngineUnavailable(
-            f"{answered}; it wants a pause of {busy.retry_after:,.0f} s, and the longest pause is {LONGEST_WAIT:g} s",
-            request_id=busy.error.request_id,
-        )
 
     def unreachable(self, error: TransportError) -> EngineUnavailable:
         """No connection, or none that lasted until the first token."""
@@ -336,8 +253,7 @@ class ServerErrors:
 
     def invalid_reply(self, error: InvalidReply) -> EngineError:
         """A reply that cannot be read."""
-        quoted = self.clean(error.quoted)[:LONGEST_TEXT]  # cut last: half a secret is not recognised
-        return EngineError(f"{error.before}{quoted!r}{error.after}")
+        return EngineError(f"{error.reason} {self.clean(error.quoted)[:LONGEST_TEXT]!r}")  # cut last, as in `refusal`
 
     def wrong_protocol(self, content_type: str) -> EngineRejected:
         """A response that is not a stream of events."""

@@ -11,7 +11,8 @@ import re
 import selectors
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 import aiohttp
@@ -25,10 +26,9 @@ IDLE_SECONDS: Final = 15.0
 READ_BUFFER: Final = 1 << 17
 """Bytes that wait to be read, about; beyond, the server has to wait."""
 LARGEST_BODY: Final = 16 << 20
-"""Bytes of a response that is read whole, unless the caller sets another limit."""
+"""Bytes of a response that is read whole."""
 LARGEST_HEADER: Final = 8190
 """Bytes of a line in the head of a response, which has up to 128 lines."""
-WRITE_PIECE: Final = 1 << 16
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)  # select() fails above 1,024 sockets
 
 
@@ -49,13 +49,10 @@ class Transport:
         *,
         parallel: int,
         connect_seconds: float,
-        write_seconds: float,
         headers: Mapping[str, str],
         proxy: URL | None = None,
         reuse: bool = True,
-        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self._write_seconds = write_seconds
         self._proxy: dict[str, Any] = {}
         # Not the session's own headers: aiohttp would send those to the proxy as well, the key included.
         self._headers = {"User-Agent": "sureenough", "Accept-Encoding": "identity", **headers}
@@ -70,7 +67,7 @@ class Transport:
                 limit=parallel + 1,  # one for other requests, such as for the server's counters
                 ssl=_ssl_context() if address.scheme == "https" else True,
                 force_close=not reuse,
-                keepalive_timeout=idle_seconds if reuse else None,
+                keepalive_timeout=IDLE_SECONDS if reuse else None,
             ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -96,13 +93,11 @@ class Transport:
         Errors of aiohttp become TransportErrors, inside the block as well.
         """
         options = {"headers": self._headers | (headers or {}), "allow_redirects": False, **self._proxy}
-        data = None if body is None else _Body(body, self._write_seconds)
+        data = None if body is None else BytesIO(body)  # which is sent in pieces
         try:
             response = await self._session.request(method, url, data=data, **options)
         except (aiohttp.ClientError, HttpProcessingError) as error:
             raise transport_error(error) from None
-        except TimeoutError:
-            raise TransportError(f"the server did not read the request within {self._write_seconds:g} s") from None
         except (OSError, ValueError):  # such as a host name that cannot be encoded
             raise ConnectError("the address does not exist") from None
         try:
@@ -115,17 +110,15 @@ class Transport:
         finally:
             _close(response)
 
-    async def fetch(
-        self, method: str, url: URL, body: bytes | None = None, *, seconds: float, limit: int = LARGEST_BODY
-    ) -> FetchedResponse:
+    async def fetch(self, method: str, url: URL, body: bytes | None = None, *, seconds: float) -> FetchedResponse:
         """A response read whole, within a time and a size."""
         try:
             async with asyncio.timeout(seconds), self.request(method, url, body) as response:
-                content = await self.read_body(response, limit + 1)
+                content = await self.read_body(response, LARGEST_BODY + 1)
         except TimeoutError:
             raise TransportError(f"no response within {seconds:g} s") from None
-        if len(content) > limit:
-            raise TransportError(f"the response has more than {limit:,} bytes, which is the limit")
+        if len(content) > LARGEST_BODY:
+            raise TransportError(f"the response has more than {LARGEST_BODY:,} bytes, which is the limit")
         return FetchedResponse(response.status, response.headers, content)
 
     @staticmethod
@@ -140,11 +133,9 @@ class Transport:
     @staticmethod
     async def finish(response: aiohttp.ClientResponse, seconds: float = 0.05) -> None:
         """Wait a moment for the end of a body, without which the connection cannot be used again."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await response.content.readany()
-        except TimeoutError:
-            pass
 
 
 def _close(response: aiohttp.ClientResponse) -> None:
@@ -176,24 +167,6 @@ def _has_data(connection: Any) -> bool:
     with _Selector() as selector:
         selector.register(socket.fileno(), selectors.EVENT_READ)
         return bool(selector.select(0))
-
-
-class _Body(aiohttp.Payload):
-    """The body of a request. A server that stops reading it has a time limit per piece, which aiohttp lacks."""
-
-    _value: bytes
-
-    def __init__(self, value: bytes, seconds: float) -> None:
-        super().__init__(value, content_type="application/json")
-        self._size, self._seconds = len(value), seconds
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._value.decode(encoding, errors)
-
-    async def write(self, writer: Any) -> None:
-        for start in range(0, len(self._value), WRITE_PIECE):
-            async with asyncio.timeout(self._seconds):
-                await writer.write(self._value[start : start + WRITE_PIECE])
 
 
 def _ssl_context() -> ssl.SSLContext:

@@ -465,7 +465,7 @@ class ReplyParser:
             self.stop_text = said if not said or said in (self._stops or ()) else None
         self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:
-            raise InvalidReply("the server ended a path with finish_reason ", self.finish, "; its text is incomplete")
+            raise InvalidReply("the text of a path is incomplete: the server ended it with finish_reason", self.finish)
 
     def _cut(self, text: str) -> None:
         """Drop what is beyond the limit, so that a path does not depend on how its tokens are sent."""
@@ -490,6 +490,5 @@ class ReplyParser:
         try:
             summary = None if self._watch is None else self._watch.summary()
         except ValueError as error:
-            reason = "the server watched a path, but its record could not be read: "
-            raise InvalidReply(reason, str(error)) from None
+            raise InvalidReply("the server watched a path, but its record could not be read:", str(error)) from None
         return End(finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, summary)

@@ -21,9 +21,9 @@ from sureenough.redact import HIDDEN
 class InvalidReply(EngineError):
     """A reply that cannot be read, and the text of the server that the message quotes once that is free of secrets."""
 
-    def __init__(self, before: str, quoted: str, after: str = "") -> None:
-        super().__init__(f"{before}{HIDDEN}{after}")
-        self.before, self.quoted, self.after = before, quoted, after
+    def __init__(self, reason: str, quoted: str) -> None:
+        super().__init__(f"{reason} {HIDDEN}")
+        self.reason, self.quoted = reason, quoted
 
 
 class Candidate(msgspec.Struct, gc=False):
@@ -152,7 +152,7 @@ def decode(data: bytes) -> Message:
         with suppress(ValueError, msgspec.ValidationError):
             return msgspec.convert(_without_nulls(json.loads(data.decode("utf-8", "replace"))), Message)
     # Raised out here, so that a thousand frames of a RecursionError are not kept with it.
-    raise InvalidReply("the server sent an event that is not part of a reply: ", data.decode("utf-8", "replace"))
+    raise InvalidReply("the server sent an event that is not part of a reply:", data.decode("utf-8", "replace"))
 
 
 def _without_nulls(value: Any) -> Any:
