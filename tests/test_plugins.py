@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import sureenough as se
 from sureenough.core.stop_rules import StopRule
-from sureenough.core.options import COUNT, check_options, option
+from sureenough.core.options import COUNT, option
 from sureenough.datasets import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.engines import Engine, Fake
@@ -32,9 +32,6 @@ class Ahead(StopRule):
     """Stop when the leader is this many votes ahead."""
 
     lead: int = option(5, "votes by which the leader must be ahead", COUNT)
-
-    def __post_init__(self):
-        check_options(self)
 
     def __call__(self, poll):
         measured = self.measure(poll)

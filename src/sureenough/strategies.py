@@ -15,11 +15,8 @@ from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
 from sureenough.core.stop_rules import ExpectedGain, OneSampleGate, Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax
+from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax, by_count
 from sureenough.errors import UsageError
-
-BY_COUNT: Final = BySignals("count")
-"""Every path alike, unless the caller sets `weigh`; the stop test counts paths either way."""
 
 DDC: Final = Strategy(
     "ddc",
@@ -31,17 +28,17 @@ DDC: Final = Strategy(
 )
 
 STRATEGIES: Final[dict[str, Strategy]] = {
-    "sc": Strategy("sc", weigh=BY_COUNT, summary="self-consistency: the whole budget, then the majority"),
+    "sc": Strategy("sc", weigh=by_count, summary="self-consistency: the whole budget, then the majority"),
     "ac": Strategy(
         "ac",
         stop=TwoLargest(),
-        weigh=BY_COUNT,
+        weigh=by_count,
         summary="adaptive-consistency: stop when the leader is almost certain to beat the next answer",
     ),
     "esc": Strategy(
         "esc",
         stop=Unanimous(),
-        weigh=BY_COUNT,
+        weigh=by_count,
         summary="early-stopping SC: stop when a whole batch of paths agrees",
     ),
     "cisc": Strategy(

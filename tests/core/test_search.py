@@ -220,13 +220,8 @@ def test_a_part_of_a_continuation_has_the_tokens_that_begin_there() -> None:
 
 
 def test_a_search_of_the_callers_own() -> None:
-    class Two:
+    class Two(SearchMethod):
         """Two letters, one after the other."""
-
-        runs = 2
-
-        def check(self) -> None:
-            pass
 
         def search(self, draws: Draws) -> Any:
             from sureenough.core.search import Round, Sample
@@ -235,6 +230,6 @@ def test_a_search_of_the_callers_own() -> None:
             (second,) = yield Round((Sample(first.text, SampleLimits(1, 1.0)),), first.growth())
             return second.growth()
 
-    run = Session(Strategy("mine", search=Two()), RunOptions(paths=5))
+    run = Session(Strategy("mine", search=Two(runs=2)), RunOptions(paths=5))
     _, texts = carried_out(run, lambda beginning, *_: line("b" if beginning else "a"), answer)
     assert (texts, run.outcome().votes) == (["ab", "ab"], {"a": 2.0})

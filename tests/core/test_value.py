@@ -26,7 +26,7 @@ from sureenough.core.stop_rules import (
     never,
 )
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import Ballot, ByCount, ByLowest, BySignals, Weigh
+from sureenough.core.weights import Ballot, ByLowest, BySignals, Weigh, by_count
 from sureenough.errors import UsageError
 
 TAIL = BySignals("tail", 0.6)
@@ -141,11 +141,11 @@ def test_the_fewest_that_settle(most: int) -> None:
 
 
 RULES: dict[str, tuple[StopRule, Weigh]] = {
-    "ac": (TwoLargest(), ByCount()),
+    "ac": (TwoLargest(), by_count),
     "ddc": (Posterior(), ByLowest()),
     "ddc-unweighted": (Posterior(weighted=False), ByLowest()),
     "deepconf": (Share(), ByLowest()),
-    "esc": (Unanimous(), ByCount()),
+    "esc": (Unanimous(), by_count),
     "sure": (ExpectedGain(), TAIL),
 }
 

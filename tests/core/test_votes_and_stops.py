@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from sureenough.core.poll import Lead, Poll
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, exceeds_share, never
-from sureenough.core.weights import Ballot, ByConfidence, ByCount, ByLowest, Weigh
+from sureenough.core.weights import Ballot, ByConfidence, ByLowest, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -18,7 +18,7 @@ def poll(
     votes: str, weights: list[float] | None = None, *, warmup: tuple[float, ...] = (), weigh: Weigh | None = None
 ) -> Poll:
     """A poll of one-letter answers; a dot is a path without a vote."""
-    made = Poll(weigh or (ByCount() if weights is None else ByLowest()), budget=64)
+    made = Poll(weigh or (by_count if weights is None else ByLowest()), budget=64)
     made.warmup = list(warmup)
     for path, answer in enumerate(votes):
         low = 1.0 if weights is None else weights[path]
@@ -144,7 +144,7 @@ def test_where_there_is_nothing_to_divide_by_weights_are_one(weight: str, warmup
 
 
 def test_ties_go_to_the_lowest_numbered_path() -> None:
-    made = Poll(ByCount(), 8)
+    made = Poll(by_count, 8)
     for path, answer in ((5, "x"), (2, "y"), (1, "x"), (3, "y")):
         made.add(path, Ballot(path, answer, 1.0, 1.0))
     assert made.winner() == "x"

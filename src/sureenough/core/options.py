@@ -6,9 +6,9 @@ command line, TOML plans, HTTP requests and the page derive theirs; `RunKeywords
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from inspect import Parameter, signature
 from math import inf
 from numbers import Integral
 from statistics import median
@@ -42,21 +42,16 @@ def options_of(part: object) -> tuple[Field[Any], ...]:
     return tuple(f for f in fields(part) if "rule" in f.metadata)  # type: ignore[arg-type]
 
 
-def check_options(part: object) -> None:
-    """Refuse option values that break their rule."""
-    for f in options_of(part):
-        value, rule = getattr(part, f.name), f.metadata["rule"]
-        if not rule.holds(value):
-            raise UsageError(f"{f.name}={value} will not do: {f.name} is {rule.words} ({f.metadata['help']})")
-
-
 class HasOptions:
-    """A dataclass whose options are checked when it is made."""
+    """A dataclass whose options are checked when it is made: values that break their rule are refused."""
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        check_options(self)
+        for f in options_of(self):
+            value, rule = getattr(self, f.name), f.metadata["rule"]
+            if not rule.holds(value):
+                raise UsageError(f"{f.name}={value} will not do: {f.name} is {rule.words} ({f.metadata['help']})")
 
 
 def _is_fence(value: str) -> bool:
@@ -217,15 +212,13 @@ def takes_run_options(defaults: RunOptions, *, live: bool = True) -> Callable[[F
     known = RunOptions.fields(live=live)
 
     def decorate(function: F) -> F:
-        signature = inspect.signature(function)
-        keywords = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        shown = signature(function)
+        keywords = [one for one in shown.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
         keywords += [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=one.type
-            )
+            Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=one.type)
             for name, one in known.items()
         ]
-        function.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+        function.__signature__ = shown.replace(parameters=keywords)  # type: ignore[attr-defined]
         lines = [f"        {name}: {one.metadata['help']}." for name, one in known.items()]
         function.__doc__ = "\n".join([str(function.__doc__).rstrip(), *lines])
         return function
@@ -235,15 +228,11 @@ def takes_run_options(defaults: RunOptions, *, live: bool = True) -> Callable[[F
 
 def run_options(function: Callable[..., Any], defaults: RunOptions, options: Mapping[str, Any]) -> RunOptions:
     """The defaults with the options that a function received; an unknown one is refused with the known ones."""
-    keywords = [
-        name
-        for name, one in inspect.signature(function).parameters.items()
-        if one.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    unknown = next((name for name in options if name not in keywords), None)
-    if unknown is not None:
-        known = sorted(keywords, key=lambda name: name not in RunOptions.fields())
-        raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}", argument=unknown)
+    keywords = [one.name for one in signature(function).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in keywords:
+            known = sorted(keywords, key=lambda name: name not in RunOptions.fields())
+            raise UsageError(f"unknown option {name!r}; known: {', '.join(known)}", argument=name)
     return replace(defaults, **options)
 
 

@@ -22,6 +22,17 @@ BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "s
 """Every generated token is in exactly one of these."""
 
 
+_REASONS: Final[dict[Reason, str]] = {
+    "settled": "The vote was settled",
+    "budget": "The budget was spent",
+    "max_tokens": "The cap on tokens was reached",
+    "deadline": "The deadline passed",
+    "interrupted": "The run was interrupted",
+    "engine": "The engine was lost",
+    "no_answer": "No path gave an answer",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """Tokens generated; each is in exactly one bucket."""
@@ -83,7 +94,21 @@ class Outcome:
 
     def explain(self) -> str:
         """The run in sentences: the answer, the votes, why it stopped, what it cost."""
-        return "\n".join(_sentences(self))
+        total, spent = sum(self.votes.values()), self.tokens
+        answer = f"Answer: {self.answer}" if self.answer is not None else "No answer"
+        lines = [f"{answer} ({self.strategy}, {self.started} of {self.options.paths} paths)."]
+        shares = [f"{answer} {weight / total:.0%}" for answer, weight in list(self.votes.items())[:5] if total > 0]
+        if shares:
+            more = f", and {len(self.votes) - 5} more" if len(self.votes) > 5 else ""
+            others = f"{self.abstained} paths gave no answer, {self.pruned} were pruned"
+            lines.append(f"Votes: {', '.join(shares)}{more}; {others}.")
+        lines += [self._stopped(), f"It took {self._cost()}"]
+        if spent.cached:
+            lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
+        if self.window_paths:
+            lines.append(f"Window: {self.window:,} tokens, chosen from the lengths of {self.window_paths} paths.")
+        lines += [f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in self.notes]
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         """Three lines: the answer, why the run ended, what it cost."""
@@ -99,7 +124,19 @@ class Outcome:
         if self.answer is not None:
             share = f" ({self.votes[self.answer] / total:.0%} of the votes)" if total > 0 else ""
             answer = self.answer + share
-        return ("Answer", answer), ("Stopped", _stopped(self)), ("Cost", _cost(self))
+        return ("Answer", answer), ("Stopped", self._stopped()), ("Cost", self._cost())
+
+    def _stopped(self) -> str:
+        uncounted = self.started - self.counted
+        more_started = f"; {uncounted} more had been started" if uncounted else ""
+        if self.ended_uncounted:
+            more_started += f", and {self.ended_uncounted} of them had ended without being counted"
+        counted = "1 path" if self.counted == 1 else f"{self.counted} paths"
+        return f"{_REASONS[self.reason]} when {counted} had been counted{more_started}. {self.verdict.why}".rstrip()
+
+    def _cost(self) -> str:
+        parts = [f"{tokens:,} {name}" for name in BUCKETS if (tokens := getattr(self.tokens, name))]
+        return f"{self.tokens.total:,} tokens ({', '.join(parts) or 'none'}) in {self.steps:,} steps."
 
     def to_json(self) -> Json:
         """As plain JSON values, the options and the verdict among them; thresholds that never close are null."""
@@ -116,50 +153,6 @@ class Outcome:
         if self.gate is not None:
             data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
         return data
-
-
-_REASONS: Final[dict[Reason, str]] = {
-    "settled": "The vote was settled",
-    "budget": "The budget was spent",
-    "max_tokens": "The cap on tokens was reached",
-    "deadline": "The deadline passed",
-    "interrupted": "The run was interrupted",
-    "engine": "The engine was lost",
-    "no_answer": "No path gave an answer",
-}
-
-
-def _sentences(out: Outcome) -> list[str]:
-    total = sum(out.votes.values())
-    answer_text = f"Answer: {out.answer}" if out.answer is not None else "No answer"
-    lines = [f"{answer_text} ({out.strategy}, {out.started} of {out.options.paths} paths)."]
-    shares = [f"{answer} {weight / total:.0%}" for answer, weight in list(out.votes.items())[:5] if total > 0]
-    if shares:
-        more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
-        lines.append(
-            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
-        )
-    lines += [_stopped(out), f"It took {_cost(out)}"]
-    spent = out.tokens
-    if spent.cached:
-        lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
-    if out.window_paths:
-        lines.append(f"Window: {out.window:,} tokens, chosen from the lengths of {out.window_paths} paths.")
-    return [*lines, *(f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in out.notes)]
-
-
-def _stopped(out: Outcome) -> str:
-    uncounted = out.started - out.counted
-    more_started = f"; {uncounted} more had been started" if uncounted else ""
-    if out.ended_uncounted:
-        more_started += f", and {out.ended_uncounted} of them had ended without being counted"
-    counted = "1 path" if out.counted == 1 else f"{out.counted} paths"
-    return f"{_REASONS[out.reason]} when {counted} had been counted{more_started}. {out.verdict.why}".rstrip()
-
-
-def _cost(out: Outcome) -> str:
-    parts = [f"{tokens:,} {name}" for name in BUCKETS if (tokens := getattr(out.tokens, name))]
-    return f"{out.tokens.total:,} tokens ({', '.join(parts) or 'none'}) in {out.steps:,} steps."
 
 
 def token_bill(paths: Iterable[PathState]) -> Spent:

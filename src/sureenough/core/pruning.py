@@ -101,10 +101,7 @@ class TwoTiers(HasOptions):
         if not seen:
             return OPEN_GATE
         confs = [np.array([path.lowest for path in seen])] if self.per == "path" else [path.conf for path in seen]
-        return Gate(
-            trust=_percentile([path.peak for path in seen], self.trust),
-            drop=_percentile(confs, self.drop),
-        )
+        return Gate(_percentile([path.peak for path in seen], self.trust), _percentile(confs, self.drop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +122,15 @@ class Stratified(HasOptions):
         if not seen:
             return gate
         trends = [path.trend(self.trend_window) for path in seen]
-        if self.per == "path":
-            fence = self._fence([np.array([trend.riskiest(self.eta) for trend in trends])])
+        by_path = self.per == "path"
+        risks = np.concatenate([[trend.riskiest(self.eta)] if by_path else trend.risk(self.eta) for trend in trends])
+        if self.risk == "tukey":
+            first, third = percentiles(risks, 25.0, 75.0)
+            fence = third + 1.5 * (third - first)
         else:
-            fence = self._fence([trend.risk(self.eta) for trend in trends])
+            fence = percentiles(risks, float(self.risk[1:]))[0]
         own = 0 if self.trend_window == seen[0].window else self.trend_window
         return replace(gate, risk=fence, eta=self.eta, trend_window=own)
-
-    def _fence(self, risks: Sequence[Floats]) -> float:
-        if self.risk != "tukey":
-            return _percentile(risks, float(self.risk[1:]))
-        first, third = percentiles(np.concatenate(risks), 25.0, 75.0)
-        return third + 1.5 * (third - first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from itertools import accumulate
 from math import exp
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sureenough.core.options import (
     COUNT,
@@ -188,28 +188,18 @@ def softmax(values: Sequence[float], temperature: float) -> list[float]:
     return [power / total for power in powers]
 
 
-class SearchMethod(Protocol):
-    """How a path is searched for: a frozen dataclass whose options are part of the strategy's spec."""
+@dataclass(frozen=True, slots=True)
+class SearchMethod(HasOptions):
+    """How a path is searched for; its options are part of the strategy's spec."""
 
-    @property
-    def runs(self) -> int:
-        """Paths per question, if the budget does not say less."""
+    runs: int = option(8, "searches per question, each of which is one path", COUNT)
 
     def check(self) -> None:
         """Refuse to begin if something is missing, before anything is sampled."""
 
     def search(self, draws: Draws) -> Search:
         """Begin one path."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchOptions(HasOptions):
-    """What all methods have in common."""
-
-    runs: int = option(8, "searches per question, each of which is one path", COUNT)
-
-    def check(self) -> None:
-        """Most methods need nothing beside the engine."""
+        raise NotImplementedError
 
 
 # Texts by their words: TF-IDF and k-means, from scikit-learn, which the extra `search` installs.
@@ -290,7 +280,7 @@ class Rollout(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Predictive(SearchOptions):
+class Predictive(SearchMethod):
     """Predictive decoding: the next line is that of the rollouts whose next lines are likeliest."""
 
     rollouts: int = option(8, "rollouts per step", FEW)
@@ -387,7 +377,7 @@ class WidenedBeam(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Phi(SearchOptions):
+class Phi(SearchMethod):
     """φ-decoding: lines are drawn by how likely their foresight is, and by how many foresights are alike."""
 
     beams: int = option(4, "beams that are kept after a step", FEW)
@@ -497,7 +487,7 @@ BLANK_LINES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Mur(SearchOptions):
+class Mur(SearchMethod):
     """Momentum uncertainty: the likelihood of a line is compared with a moving average over the lines before it."""
 
     candidates: int = option(4, "lines that are sampled instead of one that is too unlikely", FEW)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sureenough.core.options import COUNT, MODERATE, PROBABILITY, SHARE, check_options, option
+from sureenough.core.options import COUNT, MODERATE, PROBABILITY, SHARE, HasOptions, option
 from sureenough.core.poll import Lead, Poll
 
 
@@ -42,7 +42,6 @@ QUANTITIES: Final = {
 }
 """What stop rules measure, with names for people. Only a posterior with every path counted as one vote is a probability
 that can be trusted: raw confidences of 15 count a path as 15 votes."""
-NO_VOTES: Final = "There are no votes yet."
 
 
 class Verdict(NamedTuple):
@@ -62,15 +61,13 @@ class Verdict(NamedTuple):
         return f"{QUANTITIES.get(self.quantity or '', 'stop rule')} {self.measure:.4f}{beside}"
 
 
-class StopRule:
+class StopRule(HasOptions):
     """Decides when a poll is settled. A rule that derives from this needs `__call__`, or `measure` and `threshold`."""
 
     __slots__ = ()
     counts_paths = True  # whether a path without a vote can settle it
+    weighted = True  # whether it measures weights; else every path counts as 1
     stops_above = True  # the threshold; else below it
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def quantity(self) -> str | None:
@@ -94,12 +91,12 @@ class StopRule:
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that is compared with the threshold; None before the first vote."""
-        lead = self.lead_of(poll)
-        return None if lead is None else self.measure_after(poll, lead, 0)
+        if self.quantity is None or (lead := self._lead(poll)) is None:
+            return None
+        return self.measure_after(poll, lead, 0)
 
-    def lead_of(self, poll: Poll) -> Lead | None:
-        """The votes as it counts them; None before the first, and for a rule that measures nothing."""
-        return None if self.quantity is None else poll.lead_by_weight()
+    def _lead(self, poll: Poll) -> Lead | None:
+        return poll.lead_by_weight() if self.weighted else poll.lead_by_count()
 
     def measure_after(self, poll: Poll, lead: Lead, more: int) -> float | None:
         """The quantity after so many further votes of the mean weight so far, all for the leader."""
@@ -116,16 +113,16 @@ class StopRule:
         """
         if self.quantity is None:
             return most
-        lead = self.lead_of(poll) or NO_LEAD
+        lead = self._lead(poll) or NO_LEAD
         further = range(1, most + 1)
         return min(most, 1 + bisect_left(further, True, key=lambda n: self.settles(self.measure_after(poll, lead, n))))
 
     def why(self, poll: Poll) -> str:
         """The state of the rule in a sentence."""
         measured = self.measure(poll)
-        if measured is not None:
-            return self.explain(poll, measured)
-        return "" if self.quantity is None else NO_VOTES
+        if measured is None:
+            return "" if self.quantity is None else "There are no votes yet."
+        return self.explain(poll, measured)
 
     def explain(self, poll: Poll, measured: float) -> str:
         """What the rule makes of what it measured."""
@@ -174,9 +171,6 @@ class Posterior(StopRule):
     def settles(self, measured: float | None) -> bool:
         return measured is not None and measured > self.tau
 
-    def lead_of(self, poll: Poll) -> Lead | None:
-        return poll.lead_by_weight() if self.weighted else poll.lead_by_count()
-
     def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
         """1 - I_gamma(1 + weight of the leader, 1 + weight of all the others)."""
         first = lead.first + more * lead.total / max(1, poll.voting)
@@ -185,7 +179,7 @@ class Posterior(StopRule):
     def posterior(self, poll: Poll) -> float | None:
         """The same with every path counted as one vote."""
         lead = poll.lead_by_count()
-        return None if lead is None else exceeds_share(1.0 + lead.first, 1.0 + lead.total - lead.first, self.gamma)
+        return None if lead is None else self.measure_after(poll, lead, 0)
 
     def explain(self, poll: Poll, measured: float) -> str:
         side = "above" if measured > self.tau else "not above"
@@ -203,11 +197,8 @@ class TwoLargest(StopRule):
     """Adaptive-consistency: the most frequent answer beats the next one, with probability tau or more."""
 
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
-    counts_paths = False
+    counts_paths = weighted = False
     quantity = "posterior"
-
-    def lead_of(self, poll: Poll) -> Lead | None:
-        return poll.lead_by_count()
 
     def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
@@ -274,19 +265,17 @@ class Unanimous(StopRule):
         return f"{which} batch of {self.batch} paths, by their numbers, gave one and the same answer."
 
 
-# The stop rule of `sure`: stop if the rest of the budget is expected to gain less than delta of the vote share.
-#
-# The expected gain is the probability that the runner-up overtakes the leader, times by how much, times the share of
-# the votes that the two hold. docs/sure.md derives it.
+def gain(first: float, second: float, total: float, future: float) -> float:
+    """Expected vote share gained by going on, with `future` effective votes still to come; docs/sure.md derives it.
 
-
-def gain(first: float, second: float, total: float, future: float, *, prior: float = 1.0, unseen: float = 1.0) -> float:
-    """Expected vote share gained by going on, with `future` effective votes still to come."""
+    It is the probability that the runner-up overtakes the leader, times by how much, times the share of the votes that
+    the two hold.
+    """
     if future <= 0.0:
         return 0.0
-    a, b = first + prior, second + prior
+    a, b = first + 1.0, second + 1.0
     both = a + b
-    share = both / (total + 2.0 * prior + unseen)
+    share = both / (total + 2.0 + 1.0)  # one more for answers that nobody has given yet
     coming = future * share
     # The leader's final share of the two is Beta-binomial; c makes a Beta of the same mean and variance.
     c = ((both + 1.0) * (both + coming) / coming - 1.0) / both
@@ -296,12 +285,11 @@ def gain(first: float, second: float, total: float, future: float, *, prior: flo
 
 @dataclass(frozen=True, slots=True)
 class ExpectedGain(StopRule):
-    """Stop if the rest of the budget is expected to gain no more than delta of the vote share."""
+    """`sure`: the rest of the budget is expected to gain no more than delta of the vote share."""
 
     delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
     least: int = option(3, "paths before the first test", COUNT)
     trust: float = field(default=1.0, compare=False)  # in the weights, 0 to 1: with none, delta is halved
-    counts_paths = True  # each path that ends leaves fewer to come
     quantity = "expected_gain"
     stops_above = False
 
@@ -337,14 +325,12 @@ class ExpectedGain(StopRule):
         )
 
 
-# ReASC's stop rule: one confident path is enough; otherwise a Beta test on votes weighed by confidence.
-#
-# The paper's two stages, with constants of our own, since its constants are not public: docs/deviations.md.
-
-
 @dataclass(frozen=True, slots=True)
 class OneSampleGate(StopRule):
-    """Stop after the first path if its mean peak is at the gate, later if the leader almost certainly wins."""
+    """ReASC: the mean peak of the first path is at the gate, or later the leader almost certainly wins.
+
+    The constants are our own, since those of the paper are not public: docs/deviations.md.
+    """
 
     gate: float = option(0.96, "mean peak at which the first path decides alone; above 1: never", MODERATE)
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)

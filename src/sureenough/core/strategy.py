@@ -55,16 +55,11 @@ class Strategy:
     @property
     def state(self) -> LearnerState | None:
         """What it has learned from earlier questions; None if it does not learn."""
-        return None if self._learning_weights is None else self._learning_weights.state
-
-    @property
-    def _learning_weights(self) -> BySignals | None:
-        return self.weigh if isinstance(self.weigh, BySignals) and self.weigh.weigh == "learned" else None
+        return self.weigh.state if isinstance(self.weigh, BySignals) and self.weigh.weigh == "learned" else None
 
     def with_state(self, state: LearnerState) -> Strategy:
         """The strategy with what was learned; a strategy that does not learn is returned unchanged."""
-        weights = self._learning_weights
-        if weights is None:
+        if self.state is None or not isinstance(self.weigh, BySignals):
             return self
         stop = replace(self.stop, trust=state.trust) if isinstance(self.stop, ExpectedGain) else self.stop
-        return replace(self, weigh=replace(weights, state=state), stop=stop)
+        return replace(self, weigh=replace(self.weigh, state=state), stop=stop)

@@ -55,17 +55,6 @@ class PlainWeigh:
 
 
 @dataclass(frozen=True, slots=True)
-class ByCount:
-    """Every ballot weighs 1."""
-
-    settled = True
-    reads = False
-
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        return [1.0] * len(ballots)
-
-
-@dataclass(frozen=True, slots=True)
 class ByLowest:
     """A ballot weighs its path's C_path, its lowest group confidence."""
 
@@ -89,16 +78,11 @@ class ByConfidence(HasOptions):
         """C_path over its scale; 1 if the scale is 0."""
         if self.weight == "raw":
             return [ballot.lowest for ballot in ballots]
-        mean = sum(warmup) / len(warmup) if warmup else 0.0
-        scale = mean if self.weight == "mean" else max(warmup, default=0.0)
+        scale = max(warmup, default=0.0) if self.weight == "unit" else sum(warmup) / (len(warmup) or 1)
         if scale == 0.0:
             return [1.0] * len(ballots)
-        if self.weight == "mean":
-            return [ballot.lowest / scale for ballot in ballots]
-        return [min(1.0, ballot.lowest / scale) for ballot in ballots]
-
-
-by_count: Final = ByCount()
+        weights = [ballot.lowest / scale for ballot in ballots]
+        return [min(1.0, weight) for weight in weights] if self.weight == "unit" else weights
 
 
 # Which confidence to trust, learned from question to question without labels.
@@ -167,24 +151,15 @@ class LearnerState:
         if not isinstance(data, Mapping) or data.get("version") != STATE_VERSION:
             raise UsageError(f"not a learner's state of version {STATE_VERSION}")
         try:
-            parts = [data["signals"][name] for name in SIGNALS]
-            questions = _whole(data["questions"])
-            counts = tuple(_whole(part["questions"]) for part in parts)
-            sums = tuple(float(part["sum"]) for part in parts)
+            signals, questions = [data["signals"][name] for name in SIGNALS], data["questions"]
+            sums = tuple(float(signal["sum"]) for signal in signals)
+            counts = tuple(signal["questions"] for signal in signals)
+            whole = all(type(count) is int and 0 <= count < 1 << 53 for count in (questions, *counts))
+            if whole and max(counts) <= questions and all(abs(s) <= n for s, n in zip(sums, counts, strict=True)):
+                return cls(questions, sums, counts)
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise UsageError("a learner's state is damaged: a number is missing or malformed") from None
-        if max(counts) > questions or any(
-            not isfinite(total) or abs(total) > count for total, count in zip(sums, counts, strict=True)
-        ):
-            raise UsageError("a learner's state is damaged: its numbers contradict each other")
-        return cls(questions, sums, counts)
-
-
-def _whole(value: object) -> int:
-    """A count from a file; ValueError if it cannot be one."""
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError
-    return value
+            pass
+        raise UsageError("a learner's state is damaged: a number is missing, malformed, or contradicts the others")
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -242,6 +217,10 @@ class BySignals(HasOptions):
             exp(strength * (total if -SUM_CAP <= total <= SUM_CAP else copysign(SUM_CAP, total))) for total in totals
         ]
         return _effective(raw)
+
+
+by_count: Final = BySignals("count")
+"""Every path alike, unless the caller sets `weigh`."""
 
 
 def _scores(ballots: Sequence[Ballot], name: str, beta: float) -> list[float] | None:

@@ -30,7 +30,7 @@ from sureenough.bench.tables import (
 )
 from sureenough.core.confidence import Floats
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import ByCount, ByLowest, BySignals, BySoftmax
+from sureenough.core.weights import ByLowest, BySignals, BySoftmax
 from sureenough.spec import resolve
 
 T = TypeVar("T")
@@ -302,7 +302,7 @@ def weight_scales(strategies: Iterable[str | Strategy]) -> str:
 def weight_scale(strategy: Strategy) -> str:
     """The scale of a strategy's weights, on which its stop test depends."""
     weigh = strategy.weigh
-    if isinstance(weigh, ByCount) or (isinstance(weigh, BySignals) and weigh.weigh == "count"):
+    if not weigh.reads:
         return "1 per path"
     if isinstance(weigh, BySignals | BySoftmax):
         return "effective votes"
