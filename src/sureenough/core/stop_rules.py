@@ -275,7 +275,7 @@ def gain(first: float, second: float, total: float, future: float) -> float:
         return 0.0
     a, b = first + 1.0, second + 1.0
     both = a + b
-    share = both / (total + 2.0 + 1.0)  # one more for answers that nobody has given yet
+    share = both / (total + 2.0 + 1.0)  # one more for answers that are not among the votes yet
     coming = future * share
     # The leader's final share of the two is Beta-binomial; c makes a Beta of the same mean and variance.
     c = ((both + 1.0) * (both + coming) / coming - 1.0) / both
