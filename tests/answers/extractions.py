@@ -146,6 +146,11 @@ MATH: list[tuple[str, str | None]] = [
     ("", None),
     ("   \n", None),
     ("an answering machine: 5", None),
+    ("Answer: $5 and $ 7", "$5 and $ 7"),
+    ("Answer: $1$ and 2", "1 and 2"),
+    ("The answer is $5$, and $x=2$ is the only root.", "5"),
+    ("The answer is 42 + the rest", None),
+    ("Answer: `$x$`", "x"),
 ]
 
 LAST_NUMBER: list[tuple[str, str | None]] = [
@@ -257,5 +262,13 @@ CHOICE: list[tuple[str, str | None]] = [
     ("Because of A and B", None),
     ("<think>The answer is A</think>B", "B"),
     ("<think>The answer is A", None),
+    (r"\boxed{\text{Option C}}", "C"),
+    ("So option (c) is the correct one.", "C"),
+    ("I don't think the answer is C", None),
+    ("$C$", "C"),
+    ("The answer is C = 5", None),
+    ("**Answer:**\n(C) 5", "C"),
+    ("The answer is unclear. (C) is wrong", None),
+    ("故选C。", "C"),
     ("", None),
 ]

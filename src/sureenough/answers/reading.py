@@ -199,75 +199,46 @@ _WORDS_OF_UNIT = 3
 _NOT_WHOLE = ""  # an announcement whose value cannot be read whole: the reply has no answer
 _MATHEMATICAL = frozenset("sin cos tan cot sec csc log ln sqrt pi frac exp and or infty".split())
 
-Table = dict[str, tuple[str, str, str | None]]
-"""Regular expressions by name, each with a reply that needs it and the answer in that reply.
-
-Every repeat is bounded where another follows it: two unbounded ones side by side would take quadratic time.
-"""
-
-ANNOUNCEMENTS: Table = {
-    "hashes": (r"####(?!#)", "#### 18", "18"),
-    "label": (
-        r"(?i)answer[ \t]{0,3}\}?[*_]{0,3}[ \t]{0,3}[:：][ \t]{0,3}\}?[*_]{0,3}", "**Answer:** 42", "42",
-    ),
-    "is": (r"(?i)answer[ \t]{1,3}(?:is|are)\b[ \t]{0,3}[:：]?", "The answer is 42.", "42"),
-    "chinese": (r"答案(?:是|为|：|:)[:：]?", "答案是 42。", "42"),
-    # \\$ is money and ends no formula; a dollar before a digit opens one, or is money too, and closes none.
-    "formula": (
-        r"\s*[*_]{0,3}(?:\$\$(?P<a>(?:[^$\\]|\\.){1,300})\$\$|\$(?P<b>(?:[^$\\\n]|\\.){1,300})\$(?!\d)"
-        r"|\\\((?P<c>(?:[^\\]|\\(?!\))){1,300})\\\)|\\\[(?P<d>(?:[^\\]|\\(?!\])){1,300})\\\])",
-        "The answer is $x$ in metres.", "x",
-    ),
-    "amount of money": (r"\d[\d,.]*\s.*", "Answer: $5 and $ 7", "$5 and $ 7"),
-    "joint": (
-        r"[*_]{0,3}[ \t]*(?:(?P<mark>[,;])[ \t]*)?(?:(?P<word>and|or)\b[ \t]*)?(?=[*_]{0,3}[$\\\d−-])",
-        "Answer: $1$ and $2$", "1 and 2",
-    ),
-    "bare number": (r"[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w$^])", "Answer: $1$ and 2", "1 and 2"),
-    "next clause": (
-        r"[ \t]*(?:is|are|was|were|has|have|must|will|can|gives?|holds?|works?|satisf\w+|by|we)\b",
-        "The answer is $5$, and $x=2$ is the only root.", "5",
-    ),
-    "bold": (r"[*_]{2,3}([^*\n]{1,200})[*_]{2,3}", "The answer is **42 apples** in all", "42 apples"),
-    "quantity": (
-        r"[-+−]?(?:\\?[$€£¥])?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*/\s*\d+|\s*\\?%)?(?![\w^])",
-        "The answer is 42 apples.", "42 apples",
-    ),
-    "operator": (r"\s*[-+*/^=\\(]", "The answer is 42 + the rest", None),
-    "value": (r"[\d\\=]", "The answer is x = 5.", "x = 5"),
-    "prose": (r"(?<![\\A-Za-z])[A-Za-z]{2,}", "The answer is not in [0, 1].", None),
-    "sentence end": (r"(?<!\.)\.(?=\s|$)|\n|[。；;]", "The answer is x = 5. We are done.", "x = 5"),
-    # Where an explanation begins that does not change the value.
-    "explanation": (
-        r"\b(?:because|since|as|which|where|so|given|with|while|though|although|due|using)\b",
-        "The answer is 7 because 3 + 4 is 7.", "7",
-    ),
-    # What makes another value of the number before it.
-    "qualified": (
-        r"(?i)\d|\b(?:or|and|to|if|unless|otherwise|except|out of|more|less|fewer|half|one|two|three|four|five|six"
-        r"|seven|eight|nine|ten|dozen|times|plus|minus)\b",
-        "The answer is 3 or 4 days later.", None,
-    ),
-    "compound": (
-        r"\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}(?!(?:to|or|and|of|out|times|plus|minus|if)\b)[A-Za-z]{1,20}"
-        r"(?:(?:,?\s{1,3}and|,)?\s{1,3}\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}[A-Za-z]{1,20}){1,3}",
-        "The answer is 5 feet 6 inches.", "5 feet 6 inches",
-    ),
-    # Right after a value: another quantity, or words that qualify it.
-    "continued": (
-        r"\s{0,3}(?:[A-Za-z]{1,15}\s{1,3}){0,2}?(?:(?:if|unless|otherwise|or|to|out of)\b|(?:,\s{0,3}|and\s{1,3})?\d)",
-        "The answer is **3** or more.", None,
-    ),
-    "markup": (r"[$*_]|\\[()]", "The answer is $5$ feet $6$ inches.", "5 feet 6 inches"),
-    "statement": (
-        r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)",
-        "Final Answer: The largest n is 34.", "34",
-    ),
-    # Models add it by habit.
-    "hope": (r"(?i)\s{0,3}I hope (?:it|this) is (?:correct|right)\b.{0,300}", "Answer: 5. I hope it is correct.", "5"),
-    "dollars": (r"\$(.*)\$", "Answer: `$x$`", "x"),
-}  # fmt: skip
-FORMS = {name: re.compile(row[0]) for name, row in ANNOUNCEMENTS.items()}
+# Every repeat is bounded where another follows it: two unbounded ones side by side would take quadratic time.
+_HASHES = re.compile(r"(?<!#)####(?!#)")
+_LABEL = re.compile(r"(?i)answer[ \t]{0,3}\}?[*_]{0,3}[ \t]{0,3}[:：][ \t]{0,3}\}?[*_]{0,3}")
+_IS = re.compile(r"(?i)answer[ \t]{1,3}(?:is|are)\b[ \t]{0,3}[:：]?|答案(?:是|为|：|:)[:：]?")
+# \\$ is money and ends no formula; a dollar before a digit opens one, or is money too, and closes none.
+_FORMULA = re.compile(
+    r"\s*[*_]{0,3}(?:\$\$(?P<a>(?:[^$\\]|\\.){1,300})\$\$|\$(?P<b>(?:[^$\\\n]|\\.){1,300})\$(?!\d)"
+    r"|\\\((?P<c>(?:[^\\]|\\(?!\))){1,300})\\\)|\\\[(?P<d>(?:[^\\]|\\(?!\])){1,300})\\\])"
+)
+_AMOUNT_OF_MONEY = re.compile(r"\d[\d,.]*\s.*")
+_JOINED = re.compile(r"[*_]{0,3}[ \t]*(?:(?P<mark>[,;])[ \t]*)?(?:(?P<word>and|or)\b[ \t]*)?(?=[*_]{0,3}[$\\\d−-])")
+_BARE_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w$^])")
+_NEXT_CLAUSE = re.compile(r"[ \t]*(?:is|are|was|were|has|have|must|will|can|gives?|holds?|works?|satisf\w+|by|we)\b")
+_BOLD = re.compile(r"[*_]{2,3}([^*\n]{1,200})[*_]{2,3}")
+_QUANTITY = re.compile(r"[-+−]?(?:\\?[$€£¥])?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*/\s*\d+|\s*\\?%)?(?![\w^])")
+_OPERATOR = re.compile(r"\s*[-+*/^=\\(]")
+_VALUE = re.compile(r"[\d\\=]")
+_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s|$)|\n|[。；;]")
+# Where an explanation begins that does not change the value.
+_EXPLANATION = re.compile(r"\b(?:because|since|as|which|where|so|given|with|while|though|although|due|using)\b")
+# What makes another value of the number before it: "3 or 4 days later".
+_QUALIFIED = re.compile(
+    r"(?i)\d|\b(?:or|and|to|if|unless|otherwise|except|out of|more|less|fewer|half|one|two|three|four|five|six"
+    r"|seven|eight|nine|ten|dozen|times|plus|minus)\b"
+)
+# 5 feet 6 inches
+_COMPOUND = re.compile(
+    r"\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}(?!(?:to|or|and|of|out|times|plus|minus|if)\b)[A-Za-z]{1,20}"
+    r"(?:(?:,?\s{1,3}and|,)?\s{1,3}\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}[A-Za-z]{1,20}){1,3}"
+)
+# Right after a value: another quantity, or words that qualify it, as in "**3** or more".
+_CONTINUED = re.compile(
+    r"\s{0,3}(?:[A-Za-z]{1,15}\s{1,3}){0,2}?(?:(?:if|unless|otherwise|or|to|out of)\b|(?:,\s{0,3}|and\s{1,3})?\d)"
+)
+_MARKUP = re.compile(r"[$*_]|\\[()]")
+_STATEMENT = re.compile(r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)")
+# Models add it by habit.
+_HOPE = re.compile(r"(?i)\s{0,3}I hope (?:it|this) is (?:correct|right)\b.{0,300}")
+_DOLLARS = re.compile(r"\$(.*)\$")
 _NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+|/\d+)?")
 
 
@@ -297,12 +268,11 @@ def last_places(text: str, words: tuple[str, ...], limit: int) -> list[int]:
 
 
 def _value(text: str, start: int) -> str | None:
-    before = text[max(0, start - 8) : start]
-    if before[-1:].isalpha() and text[start].isascii():
+    if text[start - 1 : start].isalpha() and text[start].isascii():
         return None
-    for name, read in (("hashes", _line), ("label", _line), ("is", _sentence), ("chinese", _sentence)):
-        mark = FORMS[name].match(text, start)
-        if mark and not (name == "hashes" and before.endswith("#")):
+    for form, read in ((_HASHES, _line), (_LABEL, _line), (_IS, _sentence)):
+        mark = form.match(text, start)
+        if mark:
             rest = text[mark.end() : mark.end() + 2 * LONGEST]
             return read(rest[: _unopened_brace(rest)])  # up to the end of the \textbf{...} that the mark may stand in
     return None
@@ -317,8 +287,8 @@ def _line(rest: str) -> str | None:
     first = lines[0].strip("*_ \t") or next((line for line in lines[1:] if line.strip("*_ \t")), "")
     if len(first) > LONGEST:
         return None
-    first = FORMS["hope"].sub("", first)
-    statement = FORMS["statement"].fullmatch(first)
+    first = _HOPE.sub("", first)
+    statement = _STATEMENT.fullmatch(first)
     return (statement and _sentence(statement[1])) or _clean(first)
 
 
@@ -328,37 +298,37 @@ def _sentence(rest: str) -> str | None:
     if span is not None:
         return span
     rest = rest.lstrip(" \t")
-    bold = FORMS["bold"].match(rest)
+    bold = _BOLD.match(rest)
     if bold:
         return _whole(_clean(bold[1]), rest, bold.end())
     rest = _to_sentence_end(rest)
-    prose = [word for word in FORMS["prose"].findall(rest) if word.casefold() not in _MATHEMATICAL]
-    if not prose and len(rest) <= _LONGEST_FORMULA and FORMS["value"].search(rest):
+    prose = [word for word in _PROSE.findall(rest) if word.casefold() not in _MATHEMATICAL]
+    if not prose and len(rest) <= _LONGEST_FORMULA and _VALUE.search(rest):
         return _clean(rest)
-    quantity = FORMS["quantity"].match(rest)
-    if not quantity or FORMS["operator"].match(rest, quantity.end()):
+    quantity = _QUANTITY.match(rest)
+    if not quantity or _OPERATOR.match(rest, quantity.end()):
         return None
-    explanation = FORMS["explanation"].search(rest, quantity.end())
+    explanation = _EXPLANATION.search(rest, quantity.end())
     value = rest[: explanation.start()] if explanation else rest
     unit = value[quantity.end() :]
-    if FORMS["qualified"].search(unit):
-        return _clean(value) if FORMS["compound"].fullmatch(value.strip(" \t,")) else _NOT_WHOLE
-    only_unit = len(unit.split()) <= _WORDS_OF_UNIT and not FORMS["prose"].sub("", unit).strip()
+    if _QUALIFIED.search(unit):
+        return _clean(value) if _COMPOUND.fullmatch(value.strip(" \t,")) else _NOT_WHOLE
+    only_unit = len(unit.split()) <= _WORDS_OF_UNIT and not _PROSE.sub("", unit).strip()
     return _clean(value if only_unit else quantity[0])
 
 
 def _to_sentence_end(text: str, start: int = 0) -> str:
-    stop = FORMS["sentence end"].search(text, start)
+    stop = _SENTENCE_END.search(text, start)
     return text[: stop.start()] if stop else text
 
 
 def _span(rest: str) -> str | None:
-    match = FORMS["formula"].match(rest)
+    match = _FORMULA.match(rest)
     if not match:
         return None
     inside = match[match.lastgroup or 0].strip()
     # "$5 and $7": those dollars are money, not mathematics.
-    if match["b"] is not None and FORMS["amount of money"].fullmatch(inside) and FORMS["prose"].search(inside):
+    if match["b"] is not None and _AMOUNT_OF_MONEY.fullmatch(inside) and _PROSE.search(inside):
         return None
     others, end = _others(rest, match.end())
     return _whole(inside + others or None, rest, end)
@@ -367,18 +337,18 @@ def _span(rest: str) -> str | None:
 def _whole(value: str | None, rest: str, end: int) -> str | None:
     """A value that ends at `end`, unless what follows makes it another: $5$ feet $6$ inches, $100$ if x is even."""
     sentence = _to_sentence_end(rest, end)
-    if value is None or not FORMS["continued"].match(FORMS["markup"].sub("", sentence[end:])):
+    if value is None or not _CONTINUED.match(_MARKUP.sub("", sentence[end:])):
         return value
-    compound = FORMS["markup"].sub("", sentence).strip()
-    return compound if FORMS["compound"].fullmatch(compound) else _NOT_WHOLE
+    compound = _MARKUP.sub("", sentence).strip()
+    return compound if _COMPOUND.fullmatch(compound) else _NOT_WHOLE
 
 
 def _others(rest: str, at: int) -> tuple[str, int]:
     """The parts that follow the first one in `$1$, $2$ and $3$`, each with its joint, and where they end."""
     joined = ""
-    while (joint := FORMS["joint"].match(rest, at)) and (joint["mark"] or joint["word"]):
-        match = FORMS["formula"].match(rest, joint.end()) or FORMS["bare number"].match(rest, joint.end())
-        if not match or FORMS["next clause"].match(rest, match.end()):
+    while (joint := _JOINED.match(rest, at)) and (joint["mark"] or joint["word"]):
+        match = _FORMULA.match(rest, joint.end()) or _BARE_NUMBER.match(rest, joint.end())
+        if not match or _NEXT_CLAUSE.match(rest, match.end()):
             break
         part = match[match.lastgroup or 0]  # without its dollars, if it has any
         joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part.strip()
@@ -388,7 +358,7 @@ def _others(rest: str, at: int) -> tuple[str, int]:
 
 def _clean(text: str) -> str | None:
     text = text.strip().strip("*_`").strip()
-    dollars = FORMS["dollars"].fullmatch(text)
+    dollars = _DOLLARS.fullmatch(text)
     text = dollars[1] if dollars else text
     dots = "..." if text.endswith("...") else ""  # 0.333... is not 0.333
     return (text.rstrip(".,;:").strip() + dots) or None
