@@ -43,9 +43,6 @@ class Atom:
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Atom) and self.text == other.text)
 
-    def __repr__(self) -> str:
-        return f"<{self.name} {self.text}>"
-
     @property
     def unknown(self) -> bool:
         """Whether its value is not given by what is inside it."""
@@ -58,10 +55,6 @@ class Atom:
         return self.text if bare else f"({self.text})"
 
     @classmethod
-    def symbol(cls, name: str) -> Atom:
-        return cls("symbol", name)
-
-    @classmethod
     def group(cls, inside: Sum) -> Atom:
         return cls("group", f"({write(inside)})", (inside,))
 
@@ -69,11 +62,6 @@ class Atom:
     def call(cls, name: str, *args: Sum) -> Atom:
         opening, closing = _BRACKETS.get(name, (f"\\{name}(", ")"))
         return cls(name, opening + "}{".join(map(write, args)) + closing, args)
-
-    @classmethod
-    def applied(cls, name: str, value: Sum) -> Atom:
-        """A function that we know nothing of, at a value: f(2)."""
-        return cls("applied", f"{name}({write(value)})", (value,))
 
     @classmethod
     def power(cls, base: Atom, exponent: Sum) -> Atom:
@@ -174,28 +162,27 @@ def certainly_prime(cofactor: int) -> bool:
 
 
 def prime_powers(value: Rational) -> list[tuple[Atom, int]]:
-    """A positive number as a product: its primes, with negative exponents for those of the denominator."""
-    return [*_factors(value.numerator), *((prime, -times) for prime, times in _factors(value.denominator))]
+    """A positive number as a product: its primes, with negative exponents for those of the denominator.
 
-
-def _factors(whole: int) -> list[tuple[Atom, int]]:
-    """What is left after the primes below 1000 counts as one."""
+    What is left after the primes below 1000 counts as one.
+    """
     powers: list[tuple[Atom, int]] = []
-    if whole.bit_length() > MAX_BITS:
-        raise Unreadable("a number too large to factor")
-    for prime, atom in _PRIMES.items():
-        if prime * prime > whole:
-            break
-        times = 0
-        while whole % prime == 0:
-            whole //= prime
-            times += 1
-        if times:
-            powers.append((atom, times))
-    if whole > 1:
-        root = isqrt(whole)
-        cofactor, times = (root, 2) if root * root == whole else (whole, 1)
-        powers.append((_PRIMES.get(cofactor) or Atom("prime", str(cofactor), prime=cofactor), times))
+    for whole, sign in ((value.numerator, 1), (value.denominator, -1)):
+        if whole.bit_length() > MAX_BITS:
+            raise Unreadable("a number too large to factor")
+        for prime, atom in _PRIMES.items():
+            if prime * prime > whole:
+                break
+            times = 0
+            while whole % prime == 0:
+                whole //= prime
+                times += 1
+            if times:
+                powers.append((atom, sign * times))
+        if whole > 1:
+            root = isqrt(whole)
+            cofactor, times = (root, 2) if root * root == whole else (whole, 1)
+            powers.append((_PRIMES.get(cofactor) or Atom("prime", str(cofactor), prime=cofactor), sign * times))
     return powers
 
 
@@ -326,12 +313,10 @@ def bounded_power(base: Rational, exponent: int) -> Rational:
 
 def power(base: Sum, exponent: Rational) -> Sum:
     """A sum to a rational power."""
-    if exponent == 0:
-        if not base:
-            raise Unreadable("zero to the power zero")
-        return ONE
     if not base:
-        return number(bounded_power(0, 1 if exponent > 0 else -1))
+        return number(bounded_power(0, exponent.__ceil__()))
+    if not exponent:
+        return ONE
     if exponent.denominator != 1:
         return _root(base, exponent)
     whole = int(exponent)
@@ -383,7 +368,7 @@ def _root(base: Sum, exponent: Rational) -> Sum:
     if positive or lone:
         return multiply(radical(value, exponent), product([(a, e * exponent) for a, e in monomial], 1))
     inside: Sum = {monomial: 1 if value > 0 else -1}
-    return multiply(radical(-value if value < 0 else value, exponent), atom_sum(Atom.group(inside), exponent))
+    return multiply(radical(max(value, -value), exponent), atom_sum(Atom.group(inside), exponent))
 
 
 def radical(value: Rational, exponent: Rational) -> Sum:

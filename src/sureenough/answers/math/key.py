@@ -30,7 +30,7 @@ from sureenough.answers.math.algebra import (
     symbols,
     write,
 )
-from sureenough.answers.math.parse import GREEK, parse_expression
+from sureenough.answers.math.parse import parse_expression
 from sureenough.answers.math.structures import (
     EMPTY,
     Key,
@@ -46,6 +46,7 @@ from sureenough.answers.math.structures import (
 )
 from sureenough.answers.math.tokens import (
     CLOSE,
+    GREEK,
     LISTING,
     OPEN,
     ORDER,
@@ -390,7 +391,7 @@ def _named(name: list[str], value: list[str]) -> Key:
         title = write(parse_expression(name)) if name[0] not in ("e", "i") else "".join(name)
         names = symbols(parse_expression(value))
         if names and title not in names:
-            return Key("named", f"{title}={inside.text}", (inside, sum_key(atom_sum(Atom.symbol(title)))))
+            return Key("named", f"{title}={inside.text}", (inside, sum_key(atom_sum(Atom("symbol", title)))))
     return inside
 
 

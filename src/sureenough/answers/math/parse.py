@@ -6,9 +6,11 @@ to the first quadrant, tangents and the like to sines and cosines, logarithms to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
-from math import comb, factorial, gcd, lcm
+from functools import partial
+from math import ceil, comb, factorial, floor, gcd, lcm
 
 from sureenough.answers.math.algebra import (
     EULER,
@@ -17,6 +19,7 @@ from sureenough.answers.math.algebra import (
     ONE,
     PI,
     Atom,
+    Monomial,
     Rational,
     Sum,
     Unreadable,
@@ -33,120 +36,9 @@ from sureenough.answers.math.algebra import (
     product,
     radical,
     scale,
+    write,
 )
-from sureenough.answers.math.tokens import group_end, is_numeral
-
-MAX_DIGITS = 2000
-
-GREEK = frozenset(
-    r"""\alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi \rho
-    \sigma \tau \upsilon \phi \chi \psi \omega \Gamma \Delta \Theta \Lambda \Xi \Pi \Sigma \Phi \Psi
-    \Omega \ell""".split()
-)
-# Before a bracket these are functions, not factors: f(2) = 4 says nothing about f(3) = 6.
-APPLIED = frozenset(("f", "g", "h", "F", "G", "O", "P", "Q", "\\phi", "\\Phi", "\\Theta", "\\Omega"))
-
-
-class TokenCursor:
-    """Reads tokens one by one; running out of them, or meeting another than expected, is Unreadable."""
-
-    def __init__(self, tokens: list[str]) -> None:
-        self.tokens = list(tokens)
-        self.at = 0
-
-    def peek(self, ahead: int = 0) -> str:
-        here = self.at + ahead
-        return self.tokens[here] if here < len(self.tokens) else ""
-
-    def take(self) -> str:
-        token = self.peek()
-        if not token:
-            raise Unreadable("ended too early")
-        self.at += 1
-        return token
-
-    def accept(self, *tokens: str) -> str:
-        """The next token, taken, if it is one of these; else an empty text."""
-        token = self.peek()
-        if token not in tokens:
-            return ""
-        self.at += 1
-        return token
-
-    def expect(self, token: str) -> None:
-        if self.take() != token:
-            raise Unreadable(f"missing {token!r}")
-
-    def swap_scripts(self) -> None:
-        """Put a subscript before the exponent that it follows: v^2_0 is the square of v_0."""
-        if self.peek() != "^":
-            return
-        middle = self._script_end(self.at)
-        if self.tokens[middle : middle + 1] != ["_"]:
-            return
-        end = self._script_end(middle)
-        exponent, subscript = self.tokens[self.at : middle], self.tokens[middle:end]
-        self.tokens[self.at : end] = subscript + exponent
-
-    def _script_end(self, at: int) -> int:
-        """Where the script that starts at `at` with ^ or _ is over."""
-        end = group_end(self.tokens, at + 1, "{", "}") if self.tokens[at + 1 : at + 2] == ["{"] else at + 2
-        if end is None:
-            raise Unreadable("a script that is not closed")
-        return end
-
-    def subscript(self) -> str:
-        """The subscript and primes of a symbol, as part of its name."""
-        name = ""
-        while self.accept("'"):
-            name += "'"
-        if not self.accept("_"):
-            return name
-        token = self.take()
-        inside = [token]
-        if token == "{":
-            inside = []
-            while (token := self.take()) != "}":
-                inside.append(token.lstrip('"'))
-        if not inside or "{" in inside:
-            raise Unreadable("a subscript that is not a name")
-        return f"_{{{''.join(inside)}}}{name}"
-
-    def is_applied(self) -> bool:
-        """Whether the name just read stands before its argument; f^{-1}(2) is beyond our reading."""
-        after = self.tokens[self.at : self.at + 6]
-        if after == ["^", "{", "-", "1", "}", "("] or after[:4] == ["^", "-", "1", "("]:
-            raise Unreadable("the inverse of a function")
-        return after[:1] == ["("]
-
-    def split_digits(self) -> None:
-        """Of a number only the first digit is the next token: \\frac12 is a half."""
-        token = self.peek()
-        if token[:1].isdigit() and len(token) > 1 and token.isdigit():
-            self.tokens[self.at : self.at + 1] = [token[0], token[1:]]
-
-    def mixed_part(self) -> Fraction | None:
-        """The fraction of a mixed number, 1\\frac{4}{5}: whole parts, less than one; else nothing is read."""
-        start, saved = self.at, list(self.tokens)
-        self.take()
-        above = self._whole()
-        below = self._whole() if above else None
-        if above and below and above < below and self.peek() != "^":
-            return Fraction(above, below)
-        self.at, self.tokens = start, saved
-        return None
-
-    def _whole(self) -> int | None:
-        """A digit, or a whole number in braces."""
-        braced = self.accept("{")
-        if not braced:
-            self.split_digits()
-        token = self.peek()
-        if not is_numeral(token) or not token.isdecimal() or len(token) > MAX_DIGITS:
-            return None
-        self.take()
-        return None if braced and not self.accept("}") else int(token)
-
+from sureenough.answers.math.tokens import group_end, is_letter, is_numeral
 
 # -- named functions
 
@@ -170,13 +62,10 @@ def power_of_sums(base: Sum, exponent: Sum) -> Sum:
     fixed = constant(exponent)
     if fixed is not None:
         return power(base, fixed)
-    if len(base) == 1:
-        ((monomial, value),) = base.items()
-    else:
-        monomial, value = ((Atom.group(base), 1),), 1
-    if base == atom_sum(EULER) and (turn := _turn(exponent)) is not None:
+    if base == atom_sum(EULER) and (turn := _multiple(((PI, 1), (IMAGINARY, 1)), exponent)) is not None:
         return add(_cosine_of(turn), multiply(atom_sum(IMAGINARY), _cosine_of(_HALF - turn)))
-    bases: list[tuple[Atom, Rational]] = [*monomial, *prime_powers(-value if value < 0 else value)]
+    ((monomial, value),) = (base if len(base) == 1 else atom_sum(Atom.group(base))).items()
+    bases: list[tuple[Atom, Rational]] = [*monomial, *prime_powers(max(value, -value))]
     if value < 0:
         bases.append((Atom.group(number(-1)), 1))
     out = power(base, exponent[()]) if () in exponent else ONE
@@ -187,30 +76,18 @@ def power_of_sums(base: Sum, exponent: Sum) -> Sum:
     return out
 
 
-def _turn(exponent: Sum) -> Rational | None:
-    """The rational q of an exponent q i pi; None for others."""
-    if len(exponent) != 1:
-        return None
-    ((monomial, value),) = exponent.items()
-    return value if {(atom.text, e) for atom, e in monomial} == {("i", 1), ("\\pi", 1)} else None
-
-
-def _of_pi(angle: Sum) -> Rational | None:
-    """The rational q of an angle q pi; None for others."""
-    if not angle:
-        return 0
-    return angle.get(((PI, 1),)) if len(angle) == 1 else None
+def _multiple(monomial: Monomial, total: Sum) -> Rational | None:
+    """The rational q of a sum that is q times the monomial; None for others."""
+    return total.get(monomial) if len(total) == 1 else None if total else 0
 
 
 def cosine(angle: Sum) -> Sum:
-    turn = _of_pi(angle)
-    if turn is not None:
-        return _cosine_of(turn)
-    return atom_sum(Atom.call("cos", _unsigned(angle)[0]))
+    turn = _multiple(((PI, 1),), angle)
+    return atom_sum(Atom.call("cos", _unsigned(angle)[0])) if turn is None else _cosine_of(turn)
 
 
 def sine(angle: Sum) -> Sum:
-    turn = _of_pi(angle)
+    turn = _multiple(((PI, 1),), angle)
     if turn is not None:
         return _cosine_of(_HALF - turn)
     unsigned, sign = _unsigned(angle)
@@ -218,8 +95,8 @@ def sine(angle: Sum) -> Sum:
 
 
 def _unsigned(angle: Sum) -> tuple[Sum, int]:
-    negative = angle[first_monomial(angle)] < 0
-    return (scale(angle, -1), -1) if negative else (angle, 1)
+    sign = -1 if angle[first_monomial(angle)] < 0 else 1
+    return scale(angle, sign), sign
 
 
 def _cosine_of(turn: Rational) -> Sum:
@@ -233,11 +110,9 @@ def _cosine_of(turn: Rational) -> Sum:
 
 
 def logarithm(value: Sum) -> Sum:
-    """The natural logarithm; that of a rational is a sum over its primes."""
-    if len(value) != 1:
-        return atom_sum(Atom.call("ln", value))
-    ((monomial, coefficient),) = value.items()
-    if coefficient <= 0 or any(not atom.positive for atom, _ in monomial):
+    """The natural logarithm; that of a product of positive numbers is a sum over its factors."""
+    monomial, coefficient = next(iter(value.items()), ((), 0))
+    if len(value) != 1 or coefficient <= 0 or not all(atom.positive for atom, _ in monomial):
         return atom_sum(Atom.call("ln", value))
     out: Sum = {}
     for atom, times in [*monomial, *prime_powers(coefficient)]:
@@ -246,58 +121,40 @@ def logarithm(value: Sum) -> Sum:
     return out
 
 
-def log(value: Sum, base: Sum | None) -> Sum:
-    return multiply(logarithm(value), inverse(logarithm(number(10) if base is None else base)))
-
-
 def absolute(value: Sum) -> Sum:
     if len(value) <= 1 and all(atom.positive for monomial in value for atom, _ in monomial):
-        return {monomial: -times if times < 0 else times for monomial, times in value.items()}
+        return {monomial: max(times, -times) for monomial, times in value.items()}
     return atom_sum(Atom.call("abs", _unsigned(value)[0]))
 
 
-def factorial_of(value: Sum) -> Sum:
-    fixed = constant(value)
-    if fixed is None:
-        return atom_sum(Atom.call("factorial", value))
-    if fixed.denominator != 1 or not 0 <= fixed <= MAX_FACTORIAL:
+def _call(name: str, rule: Callable[..., int] | None, *arguments: Sum) -> Sum:
+    """A function of numbers that are known; else an atom, and so is a function with no rule."""
+    known = [value for value in map(constant, arguments) if value is not None]
+    if rule is None or len(known) < len(arguments):
+        return atom_sum(Atom.call(name, *arguments))
+    return number(rule(*known))
+
+
+def _factorial(value: Rational) -> int:
+    if value.denominator != 1 or not 0 <= value <= MAX_FACTORIAL:
         raise Unreadable("a factorial out of bounds")
-    return number(factorial(int(fixed)))
+    return factorial(int(value))
 
 
-def binomial(above: Sum, below: Sum) -> Sum:
-    n, k = constant(above), constant(below)
-    if n is None or k is None:
-        return atom_sum(Atom.call("binom", above, below))
-    if n.denominator != 1 or k.denominator != 1 or not 0 <= k <= n <= MAX_BINOMIAL:
+def _binomial(above: Rational, below: Rational) -> int:
+    if above.denominator != 1 or below.denominator != 1 or not 0 <= below <= above <= MAX_BINOMIAL:
         raise Unreadable("a binomial out of bounds")
-    return number(comb(int(n), int(k)))
+    return comb(int(above), int(below))
 
 
 def integer_function(name: str, arguments: list[Sum]) -> Rational:
     """The greatest common divisor and its like, of known numbers."""
-    values = [constant(argument) for argument in arguments]
-    known = [value for value in values if value is not None]
-    if len(known) != len(values) or (name in ("\\gcd", "\\lcm") and any(value.denominator != 1 for value in known)):
+    known = [value for value in map(constant, arguments) if value is not None]
+    whole = all(value.denominator == 1 for value in known)
+    if len(known) < len(arguments) or not (whole or name in ("\\min", "\\max")):
         raise Unreadable("a function of numbers that are not known")
     return INTEGER_FUNCTIONS[name](known)
 
-
-def _rounded(name: str, rule: Callable[[Rational], int]) -> Callable[[Sum], Sum]:
-    def apply(value: Sum) -> Sum:
-        fixed = constant(value)
-        return atom_sum(Atom.call(name, value)) if fixed is None else number(rule(fixed))
-
-    return apply
-
-
-def unevaluated(name: str) -> Callable[[Sum], Sum]:
-    """A function with no rules: an atom."""
-    return lambda value: atom_sum(Atom.call(name, value))
-
-
-floor = _rounded("floor", lambda value: value.__floor__())
-ceil = _rounded("ceil", lambda value: value.__ceil__())
 
 CALLS: dict[str, Callable[[Sum], Sum]] = {
     "\\sin": sine,
@@ -308,7 +165,7 @@ CALLS: dict[str, Callable[[Sum], Sum]] = {
     "\\csc": lambda x: inverse(sine(x)),
     "\\ln": logarithm,
     "\\exp": lambda x: power_of_sums(atom_sum(EULER), x),
-    **{f"\\{name}": unevaluated(name) for name in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
+    **{f"\\{name}": partial(_call, name, None) for name in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
 }
 INTEGER_FUNCTIONS: dict[str, Callable[[list[Rational]], Rational]] = {
     "\\gcd": lambda values: gcd(*map(int, values)),
@@ -325,34 +182,64 @@ INVERSES = {f"\\{name}": f"\\arc{name}" for name in ("sin", "cos", "tan")}
 
 MAX_TOKENS = 1200
 MAX_DEPTH = 16
+MAX_DIGITS = 2000
+# Before a bracket these are functions, not factors: f(2) = 4 says nothing about f(3) = 6.
+APPLIED = frozenset(("f", "g", "h", "F", "G", "O", "P", "Q", "\\phi", "\\Phi", "\\Theta", "\\Omega"))
 _CONSTANTS = {"\\pi": PI, "e": EULER, "i": IMAGINARY, "\\infty": INFINITY}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _ENDS_ARGUMENT = frozenset(("(", "[", "{", "\\log", *CALLS))
-_WRAPPERS = {"\\lfloor": floor, "\\lceil": ceil}
+_STARTS_FACTOR = _ENDS_ARGUMENT.union(_CONSTANTS, _CLOSING, INTEGER_FUNCTIONS, ("\\frac", "\\sqrt", "\\binom"))
+_WRAPPERS = {"\\lfloor": partial(_call, "floor", floor), "\\lceil": partial(_call, "ceil", ceil)}
 _DEGREE = Fraction(1, 180)
+_PROPER = re.compile(r"\\frac(?:\{(\d+)\}|(\d))(?:\{(\d+)\}|(\d))(?!\d*[.^])")
 
 
-def parse_expression(tokens: list[str], *, depth: int = MAX_DEPTH) -> Sum:
-    """The whole token list as one expression, nested no deeper than `depth`."""
+def parse_expression(tokens: list[str]) -> Sum:
+    """The whole token list as one expression."""
     if not tokens or len(tokens) > MAX_TOKENS:
         raise Unreadable("too long to read")
     if "\\infty" in tokens and [token for token in tokens if token not in "+-"] != ["\\infty"]:
         raise Unreadable("infinity takes a sign and no other arithmetic")
-    parser = ExpressionParser(tokens, depth)
+    parser = ExpressionParser(tokens)
     out = parser.sum()
-    if parser.at != len(parser.tokens):
+    if parser.peek():
         raise Unreadable(f"unexpected {parser.peek()!r}")
     return out
 
 
-class ExpressionParser(TokenCursor):
-    """Reads sums, terms and factors. `angle` is set while reading the argument of a sine and its like."""
+class ExpressionParser:
+    """Reads sums, terms and factors; running out of tokens, or meeting another than expected, is Unreadable."""
 
-    def __init__(self, tokens: list[str], depth: int) -> None:
-        super().__init__(tokens)
-        self.left = depth
-        self.angle = False
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = list(tokens)
+        self.at = 0
+        self.left = MAX_DEPTH
+        self.angle = False  # whether this is the argument of a sine or its like
         self.bars = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        here = self.at + ahead
+        return self.tokens[here] if here < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        if not token:
+            raise Unreadable("ended too early")
+        self.at += 1
+        return token
+
+    def accept(self, *tokens: str) -> str:
+        """The next token, taken, if it is one of these; else an empty text."""
+        return self.take() if self.peek() in tokens else ""
+
+    def expect(self, token: str) -> None:
+        if self.take() != token:
+            raise Unreadable(f"missing {token!r}")
+
+    def deeper(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Unreadable("nested too deep")
 
     def sum(self) -> Sum:
         out = self.term()
@@ -376,31 +263,20 @@ class ExpressionParser(TokenCursor):
 
     def starts_factor(self, token: str) -> bool:
         """Whether a token can follow another factor with no sign between them."""
-        if not token:
-            return False
         if is_numeral(token):
             # 2^6 3^5 is a product of powers; other numbers side by side may mean anything.
             powers = self.tokens[self.at - 2] == "^" and self.peek(1) == "^"
             if is_numeral(self.tokens[self.at - 1]) and not powers:
                 raise Unreadable("two numbers side by side")
             return True
-        return (
-            (len(token) == 1 and token.isalpha())
-            or token in GREEK
-            or token in CALLS
-            or token in _CONSTANTS
-            or token in ("(", "[", "{", "\\frac", "\\sqrt", "\\binom", "\\log", "\\lfloor", "\\lceil")
-            or token in INTEGER_FUNCTIONS
-            or token.startswith("\\mathbf")
-            or (token == "|" and not self.bars)
-        )
+        return token in _STARTS_FACTOR or is_letter(token) or (token == "|" and not self.bars)
 
     def factor(self) -> Sum:
         out = self.primary()
         while token := self.accept("!", "^"):
             if token == "!" and self.peek() == "!":
                 raise Unreadable("a double factorial")
-            out = factorial_of(out) if token == "!" else self.raised(out)
+            out = _call("factorial", _factorial, out) if token == "!" else self.raised(out)
         return out
 
     def raised(self, base: Sum) -> Sum:
@@ -429,7 +305,9 @@ class ExpressionParser(TokenCursor):
 
     def short_argument(self) -> Sum:
         """As `argument`, but of a number only the first digit: \\frac12 is a half."""
-        self.split_digits()
+        token = self.peek()
+        if len(token) > 1 and token.isdigit() and is_numeral(token):
+            self.tokens[self.at : self.at + 1] = [token[0], token[1:]]
         return self.argument()
 
     def primary(self) -> Sum:
@@ -438,23 +316,19 @@ class ExpressionParser(TokenCursor):
         self.left += 1
         return out
 
-    def deeper(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise Unreadable("nested too deep")
-
     def unit(self) -> Sum:
         token = self.take()
         if is_numeral(token):
             return self.numeral(token)
         if token in _CONSTANTS:
             return atom_sum(_CONSTANTS[token])
-        if (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf"):
+        if is_letter(token):
             self.swap_scripts()
             name = token + self.subscript()
             if token in APPLIED and self.is_applied():
-                return atom_sum(Atom.applied(name, self.primary()))
-            return atom_sum(Atom.symbol(name))
+                argument = self.primary()
+                return atom_sum(Atom("applied", f"{name}({write(argument)})", (argument,)))
+            return atom_sum(Atom("symbol", name))
         if token in _CLOSING:
             bars, self.bars = self.bars, 0
             inside = self.sum()
@@ -483,7 +357,7 @@ class ExpressionParser(TokenCursor):
             return power_of_sums(self.argument(), inverse(degree))
         if token == "\\binom":
             above = self.short_argument()
-            return binomial(above, self.short_argument())
+            return _call("binom", _binomial, above, self.short_argument())
         if token in INTEGER_FUNCTIONS:
             return number(integer_function(token, self.arguments()))
         raise Unreadable(f"unknown {token!r}")
@@ -504,10 +378,48 @@ class ExpressionParser(TokenCursor):
             raise Unreadable("a number too long")
         if self.peek() == "_":
             raise Unreadable("a number in another base")
-        value = narrow(Fraction(token)) if "." in token else int(token)
-        if self.peek() == "\\frac" and "." not in token and (part := self.mixed_part()) is not None:
-            return number(value + part)
-        return number(value)
+        value = number(narrow(Fraction(token)) if "." in token else int(token))
+        if self.peek() == "\\frac" and "." not in token:
+            proper = _PROPER.match("".join(self.tokens[self.at : self.at + 8]))
+            if proper and 0 < int(proper[1] or proper[2]) < int(proper[3] or proper[4]):
+                self.left += 1  # a mixed number is nested no deeper than another number
+                value = add(value, self.built(self.take()))
+                self.left -= 1
+        return value
+
+    def swap_scripts(self) -> None:
+        """Put a subscript before the exponent that it follows: v^2_0 is the square of v_0."""
+        if self.peek() != "^":
+            return
+        middle = group_end(self.tokens, self.at + 1, "{", "}")
+        if middle is None or self.tokens[middle : middle + 1] != ["_"]:
+            return
+        end = group_end(self.tokens, middle + 1, "{", "}")
+        exponent, subscript = self.tokens[self.at : middle], self.tokens[middle:end]
+        self.tokens[self.at : end] = subscript + exponent
+
+    def subscript(self) -> str:
+        """The subscript and primes of a symbol, as part of its name."""
+        primes = ""
+        while self.accept("'"):
+            primes += "'"
+        if not self.accept("_"):
+            return primes
+        inside = [self.take()]
+        if inside == ["{"]:
+            inside = []
+            while (token := self.take()) != "}":
+                inside.append(token.lstrip('"'))
+        if not inside or "{" in inside:
+            raise Unreadable("a subscript that is not a name")
+        return f"_{{{''.join(inside)}}}{primes}"
+
+    def is_applied(self) -> bool:
+        """Whether the name just read stands before its argument; f^{-1}(2) is beyond our reading."""
+        after = "".join(self.tokens[self.at : self.at + 6])
+        if after.startswith(("^{-1}(", "^-1(")):
+            raise Unreadable("the inverse of a function")
+        return after[:1] == "("
 
     def call(self, name: str) -> Sum:
         base = self.argument() if name == "\\log" and self.accept("_") else None
@@ -517,7 +429,10 @@ class ExpressionParser(TokenCursor):
         outer, self.angle = self.angle, name in ANGULAR
         inside = self.call_argument()
         self.angle = outer
-        out = log(inside, base) if name == "\\log" else CALLS[name](inside)
+        if name == "\\log":
+            out = multiply(logarithm(inside), inverse(logarithm(number(10) if base is None else base)))
+        else:
+            out = CALLS[name](inside)
         return out if exponent is None else power_of_sums(out, exponent)
 
     def call_argument(self) -> Sum:

@@ -85,6 +85,12 @@ FUNCTIONS = frozenset(
     alpha beta gamma theta lambda phi omega gcd lcm""".split()
 )
 
+GREEK = frozenset(
+    r"""\alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi \rho
+    \sigma \tau \upsilon \phi \chi \psi \omega \Gamma \Delta \Theta \Lambda \Xi \Pi \Sigma \Phi \Psi
+    \Omega \ell""".split()
+)
+
 # Words and upright letters that stand for something in mathematics, whatever font they are in.
 NAMED = {"infinity": r"\infty", "inf": r"\infty", "i": "i", "e": "e"}
 
@@ -351,6 +357,11 @@ def _letters(run: str, out: list[str]) -> None:
 
 def is_word(token: str) -> bool:
     return token[0] == WORD
+
+
+def is_letter(token: str) -> bool:
+    """Whether a token is the name of a quantity: a letter, Latin or Greek, or a name in bold."""
+    return (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf")
 
 
 def is_numeral(token: str) -> bool:
