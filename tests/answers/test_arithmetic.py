@@ -11,9 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sureenough import answers
-from sureenough.answers.compare import are_equal
+from sureenough.answers.compare import are_equal, values_differ, values_of
 from sureenough.answers.math.algebra import Sum, Unreadable, add, multiply, number, power, write
-from sureenough.answers.math.evaluate import values_differ, values_of
 from sureenough.answers.math.parse import parse_expression
 from sureenough.answers.math.tokens import tokenise
 

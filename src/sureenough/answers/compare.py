@@ -7,16 +7,19 @@ equals and none of whose members it certainly differs from, else it founds a cla
 
 from __future__ import annotations
 
+import cmath
 import logging
-from collections.abc import Hashable, Iterable
+import math
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from zlib import crc32
 
-from sureenough.answers.math import numerals
 from sureenough.answers.math.algebra import (
     IMAGINARY,
     ONE,
+    PI,
     Atom,
     Rational,
     Sum,
@@ -31,12 +34,12 @@ from sureenough.answers.math.algebra import (
     subtract,
     symbols,
 )
-from sureenough.answers.math.evaluate import Values, values_differ, values_of
 from sureenough.answers.math.key import canonical_key, equation_key
 from sureenough.answers.math.structures import Key
 
 VERSION = 5  # of keys and classes: part of the name under which grouped pools are cached
 MAX_DENOMINATORS = 4  # cleared from a difference
+_DOUBLE = 15  # digits that survive in a double; 16 and 17 are printed, and noise
 
 _LOG = logging.getLogger(__name__)
 _COMPOSED = ("tuple", "interval", "set", "union", "matrix")
@@ -209,18 +212,17 @@ def _values(one: Key, two: Key) -> Verdict:
     """Two values, not both of them plain numbers; or what two equations or inequalities compare with zero."""
     if one == two:
         return BY_KEYS
-    texts = [key.text for key in (one, two) if key.kind == "number"]
-    if len(texts) == 2:
-        bases = [*filter(None, map(numerals.base_of, texts))]
-        if len(set(bases)) > 1:
+    numbers = [key for key in (one, two) if key.kind == "number"]
+    if len(numbers) == 2:
+        if one.base and two.base and one.base != two.base:
             return OTHER_KEYS
-        if numerals.exact_value(texts[0]) == numerals.exact_value(texts[1]):
-            return BY_DIGITS if len(bases) == 1 else BY_ROUNDING
-    rounded = [text for text in texts if numerals.is_rounded_decimal(text)]
-    if rounded or len(texts) == 2:
-        if any(differ_by_at_most(one, two, numerals.rounding_error(text)) for text in rounded):
+        if one.exact == two.exact:
+            return BY_DIGITS if one.base or two.base else BY_ROUNDING
+    rounded = [key for key in numbers if key.rounded]
+    if rounded or len(numbers) == 2:
+        if any(differ_by_at_most(one, two, _rounding_error(key.text)) for key in rounded):
             return BY_ROUNDING
-        return OTHER_KEYS if len(texts) == 2 else REFUTED
+        return OTHER_KEYS if len(numbers) == 2 else REFUTED
     if values_differ(_values_of(one), _values_of(two)):
         return REFUTED
     equal = _are_equal(one, two)
@@ -238,6 +240,14 @@ def differ_by_at_most(one: Key, two: Key, tolerance: Fraction) -> bool:
         return False
     a, b = _values_of(one)[0], _values_of(two)[0]
     return a is not None and b is not None and abs(a[0] - b[0]) <= float(tolerance) + a[1] + b[1]
+
+
+def _rounding_error(text: str) -> Fraction:
+    """Half a unit of the last digit that a long decimal vouches for."""
+    whole, _, part = text.lstrip("-").partition(".")
+    digits = len((whole + part).lstrip("0"))
+    trusted = len(part) - max(0, digits - _DOUBLE) if digits in (16, 17) else len(part)
+    return Fraction(1, 2) / Fraction(10) ** trusted
 
 
 @lru_cache(maxsize=2**17)  # all pairs of the answers to one question, which a live run groups again and again
@@ -285,3 +295,129 @@ def _without_denominators(total: Sum) -> Sum:
             term = multiply(term, power(base, left) if left else ONE)
         out = add(out, term)
     return out
+
+
+# -- values as floats, each with a bound on its own rounding error: they refute, and never prove
+
+
+_EPS = 2.0**-50
+_SLACK = 32.0  # our error bounds are first-order; this covers the rest and the C library's own errors
+_SCALES = (1, 31)  # so that logarithms and roots of differences have a value at one of them
+
+Value = tuple[complex, float]  # a value and a bound on its error
+Values = tuple[Value | None, Value | None]
+
+
+def values_of(total: Sum) -> Values:
+    """The values of a sum, None for one that it does not have or that a float cannot hold.
+
+    A sum with symbols or unknown functions is taken at two points, at which all of them are positive. Only their text
+    decides their values, so nothing is random and every run agrees.
+    """
+    if not symbols(total):
+        return (_value_of(total, 0),) * 2
+    return _value_of(total, _SCALES[0]), _value_of(total, _SCALES[1])
+
+
+def values_differ(one: Values, two: Values) -> bool:
+    """Whether two sums differ at some point by more than both errors."""
+    return any(a and b and abs(a[0] - b[0]) > _SLACK * (a[1] + b[1]) for a, b in zip(one, two, strict=True))
+
+
+def _value_of(total: Sum, scale: int) -> Value | None:
+    """The value at the point with this scale; 0 for a sum without symbols."""
+    try:
+        value, error = _sum(total, scale)
+    except (ArithmeticError, ValueError):  # overflow, division by zero, domain
+        return None
+    return (value, error) if math.isfinite(value.real) and math.isfinite(value.imag + error) else None
+
+
+def _sum(total: Sum, scale: int) -> Value:
+    value, error = 0j, 0.0
+    for monomial, coefficient in total.items():
+        term: Value = (complex(_float(coefficient)), abs(_float(coefficient)) * _EPS)
+        for atom, exponent in monomial:
+            term = _times(term, _raised(_atom(atom, scale), exponent, scale))
+        value += term[0]
+        error += term[1] + abs(value) * _EPS
+    return value, error
+
+
+def _raised(base: Value, exponent: Rational, scale: int) -> Value:
+    value, error = base
+    if exponent == 1:
+        return base
+    if exponent > 0 and value == error == 0:
+        return base
+    if value == 0 or (exponent < 0 and abs(value) <= _SLACK * error):
+        raise ZeroDivisionError
+    if exponent.denominator != 1:
+        _check_branch(base, scale)
+    power = _float(exponent)
+    out = value**power if exponent.denominator != 1 or abs(power) > 64 else value ** int(power)
+    return out, abs(out) * (abs(power) * error / abs(value) + _EPS * (2 + abs(power)))
+
+
+def _check_branch(base: Value, scale: int) -> None:
+    """Near zero, or on the negative axis of a sum with symbols, a root or logarithm says nothing."""
+    value, error = base
+    near = _SLACK * error
+    if abs(value) <= near or (scale and value.real <= 0) or (value.real < 0 and 0 < abs(value.imag) <= near):
+        raise ArithmeticError
+
+
+def _atom(atom: Atom, scale: int) -> Value:
+    if atom.unknown:
+        return complex(scale * (0.35 + 1.9 * crc32(atom.text.encode()) / 2**32)), 0.0
+    if atom is IMAGINARY:
+        return 1j, 0.0
+    if atom.positive:
+        known = atom.prime or (math.pi if atom is PI else math.e)
+        return complex(known), known * _EPS
+    args = [_sum(arg, scale) for arg in atom.args]
+    value, error = args[0]
+    if atom.name == "group":
+        return args[0]
+    if atom.name == "abs":
+        return complex(abs(value)), error + abs(value) * _EPS
+    if atom.name in ("ln", "power"):
+        _check_branch(args[0], scale)
+    if atom.name == "power":
+        logged = cmath.log(value), error / abs(value) + _EPS
+        return _smooth(cmath.exp, cmath.exp, _times(logged, args[1]))
+    if atom.name not in _SMOOTH:
+        raise ArithmeticError  # a factorial, a binomial, or a function with steps
+    return _smooth(*_SMOOTH[atom.name], args[0])
+
+
+def _float(value: Rational) -> float:
+    return value.numerator / value.denominator  # true division of ints rounds once, whatever their size
+
+
+def _times(one: Value, two: Value) -> Value:
+    (a, ea), (b, eb) = one, two
+    out = a * b
+    return out, abs(a) * eb + abs(b) * ea + ea * eb + abs(out) * _EPS
+
+
+Curve = Callable[[complex], complex]
+
+
+def _smooth(function: Curve, slope: Curve, at: Value) -> Value:
+    value, error = at
+    out = function(value)
+    return out, abs(slope(value)) * error + (abs(out) + abs(value) * _EPS + 1e-300) * _EPS
+
+
+_SMOOTH: dict[str, tuple[Curve, Curve]] = {
+    "sin": (cmath.sin, lambda x: complex(1 + abs(cmath.cos(x)))),
+    "cos": (cmath.cos, lambda x: complex(1 + abs(cmath.sin(x)))),
+    "ln": (cmath.log, lambda x: 1 / x),
+    "arcsin": (cmath.asin, lambda x: 1 / cmath.sqrt(1 - x * x)),
+    "arccos": (cmath.acos, lambda x: 1 / cmath.sqrt(1 - x * x)),
+    "arctan": (cmath.atan, lambda x: 1 / (1 + x * x)),
+    "sinh": (cmath.sinh, cmath.cosh),
+    "cosh": (cmath.cosh, lambda x: complex(1 + abs(cmath.sinh(x)))),
+    "tanh": (cmath.tanh, lambda x: 1 / cmath.cosh(x) ** 2),
+}

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from sureenough.answers.compare import compare_keys, differ_by_at_most
-from sureenough.answers.math import numerals
 from sureenough.answers.math.algebra import Unreadable, scale
 from sureenough.answers.math.key import canonical_key, is_name, is_symbol, key_of_tokens
 from sureenough.answers.math.structures import Key, row_key, set_key, value_key
@@ -166,6 +165,6 @@ def same_when_rounded(one: Key, two: Key) -> bool:
 def _rounds_to(decimal: Key, exact: Key) -> bool:
     if decimal.kind != "number" or exact.kind not in ("number", "expression"):
         return False
-    value = numerals.exact_value(decimal.text)
+    value = decimal.exact
     places = next((places for places in range(31) if 10**places % value.denominator == 0), 0)
     return places >= MIN_DECIMALS and differ_by_at_most(decimal, exact, Fraction(1, 2 * 10**places))

@@ -16,7 +16,6 @@ from typing import Any
 from unicodedata import normalize
 
 from sureenough.answers.compare import number_classes
-from sureenough.answers.math import numerals
 from sureenough.answers.math.key import canonical_key
 from sureenough.answers.reading import boxed_contents, reply_of
 from sureenough.core.options import NOT_NEGATIVE, HasOptions, Rule, one_of, option
@@ -166,8 +165,8 @@ def _numeral(text: str) -> tuple[str, Value] | None:
     """The only number in a text, as written and as a value."""
     if "\\" in text and "%" not in text and len(text) <= LONGEST_NUMERAL:
         exact = canonical_key(trimmed(text))
-        if exact.kind == "number" and not numerals.base_of(exact.text):
-            return exact.text, (False, numerals.exact_value(exact.text))
+        if exact.kind == "number" and not exact.base:
+            return exact.text, (False, exact.exact)
     numbers = {_value(*chunk.groups()) for chunk in _CHUNK.finditer(text)}
     return numbers.pop() if len(numbers) == 1 else None
 

@@ -101,11 +101,9 @@ def write_rational(value: Rational) -> str:
 
 
 def _write_factor(atom: Atom, exponent: Rational) -> str:
-    if atom.name == "power":
-        return atom.text if exponent == 1 else f"({atom.text})^{{{write_rational(exponent)}}}"
     if exponent == 1:
         return atom.text
-    if exponent == Fraction(1, 2):
+    if exponent == Fraction(1, 2) and atom.name != "power":
         inside = atom.text[1:-1] if atom.name == "group" else atom.text
         return f"\\sqrt{{{inside}}}"
     return f"{atom.as_base}^{{{write_rational(exponent)}}}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, product
 from math import prod
 
-from sureenough.answers.math import numerals
 from sureenough.answers.math.algebra import (
     INFINITY,
     Atom,
@@ -30,12 +30,13 @@ from sureenough.answers.math.algebra import (
     symbols,
     write,
 )
-from sureenough.answers.math.parse import parse_expression
+from sureenough.answers.math.parse import MAX_DIGITS, parse_expression
 from sureenough.answers.math.structures import (
     EMPTY,
     Key,
     interval_union,
     matrix_key,
+    rational_text,
     row_key,
     set_key,
     sorted_set,
@@ -46,7 +47,6 @@ from sureenough.answers.math.structures import (
 )
 from sureenough.answers.math.tokens import (
     CLOSE,
-    GREEK,
     LISTING,
     OPEN,
     ORDER,
@@ -54,7 +54,9 @@ from sureenough.answers.math.tokens import (
     ROMAN,
     choice_letter,
     closes_at_end,
+    group_end,
     has_prose,
+    is_letter,
     is_numeral,
     is_word,
     read_number_words,
@@ -78,23 +80,22 @@ _NOT_READ = (Unreadable, ZeroDivisionError)
 
 def canonical_key(answer: str) -> Key:
     """The key of an answer, as extracted."""
+    answer = answer.strip()
     if len(answer) > MAX_LENGTH:
-        answer = answer.strip()
-        if len(answer) > MAX_LENGTH:
-            return text_key(answer)
+        return text_key(answer)
     try:
         return _cached_key(answer)
     except RecursionError:  # our own depth is bounded, the caller's is not
         return unread_key(tokenise(unwrapped(answer)))
     except Exception:  # an error of ours must not end a run: such an answer equals only the same text
         _LOG.exception("reading an answer failed")
-        return text_key(answer.strip())
+        return text_key(answer)
 
 
 @lru_cache(maxsize=16384)
 def _cached_key(answer: str) -> Key:
     answer = unwrapped(answer)
-    number = numerals.numeral_text(answer)
+    number = numeral_text(answer)
     if number is not None:
         return Key("number", number)
     if answer[:1].isdigit() and _DATE.fullmatch(answer):
@@ -160,7 +161,7 @@ def _written(tokens: list[str]) -> str | None:
         if token.isalpha():
             return None  # 3e - 2 without its spaces would look like 0.03
         text += f" {token}" if is_numeral(token) and is_numeral(text[-1:]) else token
-    return numerals.numeral_text(text)
+    return numeral_text(text)
 
 
 _EITHER = ("\\pm", "\\mp")
@@ -180,6 +181,85 @@ def _signs(tokens: list[str]) -> Key:
     return set_key(keys)
 
 
+# -- plain numbers in their common forms, of which all but long decimals become the lowest fraction
+
+
+MAX_EXPONENT = 400
+LONG = 12  # significant digits from which a decimal is a rounding
+
+_DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
+_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,2000})\s*\}\s*\{\s*([+-]?\d{1,2000})\s*\}", re.ASCII)
+_RATIO = re.compile(r"([+-]?)\s*(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_MIXED = re.compile(r"([+-]?)\s*(\d{1,2000})\s+(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_SCIENTIFIC = re.compile(r"([+-]?\d{1,2000}(?:\.\d{0,2000})?|[+-]?\.\d{1,2000})[eE]([+-]?\d{1,3})", re.ASCII)
+_REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
+_BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,2000})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
+
+
+def numeral_text(text: str) -> str | None:
+    """The key text of an answer that is nothing but a number in one of the common forms; else None."""
+    if not text or not (text[-1].isdigit() or text[-1] in ".}"):
+        return None
+    for pattern, read in _FORMS:
+        if match := pattern.fullmatch(text):
+            return read(match)
+    return None
+
+
+def decimal(sign: str, whole: str, part: str) -> str | None:
+    """The key text of a decimal, given its digits before and after the point."""
+    if not (whole or part) or len(whole) + len(part) > MAX_DIGITS:
+        return None
+    part = part.rstrip("0")
+    whole = whole.lstrip("0") or "0"
+    sign = "-" if sign == "-" and (part or whole != "0") else ""
+    if not part:
+        return sign + whole
+    if len((whole + part).lstrip("0")) >= LONG:
+        return f"{sign}{whole}.{part}"
+    return rational_text(Fraction(f"{sign}{whole}.{part}"))
+
+
+def _ratio(match: re.Match[str]) -> str | None:
+    return _fraction(match[1], int(match[2]), int(match[3]))
+
+
+def _mixed(match: re.Match[str]) -> str | None:
+    whole, above, below = map(int, match.group(2, 3, 4))
+    return _fraction(match[1], whole * below + above, below) if above < below else None
+
+
+def _scientific(match: re.Match[str]) -> str | None:
+    exponent = int(match[2])
+    return rational_text(Fraction(match[1]) * Fraction(10) ** exponent) if abs(exponent) <= MAX_EXPONENT else None
+
+
+def _repeating(match: re.Match[str]) -> str | None:
+    sign, whole, part, again = match.groups()
+    cycle = 10 ** len(again) - 1
+    return _fraction(sign, int((whole + part) or "0") * cycle + int(again), cycle * 10 ** len(part))
+
+
+def _in_base(match: re.Match[str]) -> str:
+    """Read 52_8 as its digits with the base as a note: the question says which base it wants."""
+    return f"{match[1].strip('+')}{int(match[2])}_{{{int(match[3] or match[4])}}}"
+
+
+def _fraction(sign: str, above: int, below: int) -> str | None:
+    return rational_text(Fraction(-above if sign == "-" else above, below)) if below else None
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]], ...] = (
+    (_DECIMAL, lambda match: decimal(*match.groups(default=""))),
+    (_RATIO, _ratio),
+    (_FRACTION, _ratio),
+    (_MIXED, _mixed),
+    (_BASED, _in_base),
+    (_SCIENTIFIC, _scientific),
+    (_REPEATING, _repeating),
+)
+
+
 # -- names in front of a value or a condition: which symbol, angle or tuple `x = 5` and `x > 2` are about
 
 
@@ -188,11 +268,9 @@ _ANGLES = frozenset(("\\angle", "\\measuredangle", '"angle'))
 
 def is_symbol(tokens: list[str]) -> bool:
     """One letter, Latin or Greek, with its subscript; y' is a derivative, and y' = 2 is not y = 2."""
-    if not tokens or not ((len(tokens[0]) == 1 and tokens[0].isalpha()) or tokens[0] in GREEK):
+    if not tokens or not is_letter(tokens[0]) or tokens[0].startswith("\\mathbf"):
         return False
-    script = tokens[1:]
-    braced = script[1:2] == ["{"] and "}" in script and script.index("}") == len(script) - 1
-    return not script or (script[0] == "_" and (len(script) == 2 or braced))
+    return len(tokens) == 1 or (tokens[1] == "_" and group_end(tokens, 2, "{", "}") == len(tokens))
 
 
 def is_name(tokens: list[str]) -> bool:
@@ -473,7 +551,7 @@ def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
     terms = [monomial for monomial in primitive if monomial]
     if len(terms) == 1 and len(terms[0]) == 1 and terms[0][0][1] == 1 and _is_variable(terms[0][0][0]):
         bound = narrow(Fraction(-primitive.get((), 0)) / primitive[terms[0]])
-        return _interval([["x"], tokenise(numerals.rational_text(bound))], [sign])
+        return _interval([["x"], tokenise(rational_text(bound))], [sign])
     try:
         return sum_key(primitive, "inequality", f"{sign} ")
     except Unreadable:
@@ -500,11 +578,12 @@ def _matrix(tokens: list[str]) -> Key | None:
     if not name or name[0] not in _NAMES or tokens[-4:] != ["\\end", "{", name[0], "}"]:
         return None
     body = tokens[start + 4 : -4]
-    if _ENVIRONMENT in body or len(body) > 1000:
+    if _ENVIRONMENT in body:
         return None
     if name[0] == '"array' and body[:1] == ["{"]:
         body = body[body.index("}") + 1 :]
-    rows = _rows(body)
+    lines = split_outside_brackets([token for token in body if token != "\\hline"], (_ROW,))
+    rows = [split_outside_brackets(line, ("&",)) for line in (lines[:-1] if lines[-1] == [] else lines)]
     if sum(map(len, rows)) > MAX_ENTRIES or len({len(row) for row in rows}) != 1:
         return None
     factor = tokens[:start]
@@ -519,22 +598,9 @@ def _matrix(tokens: list[str]) -> Key | None:
         return None
 
 
-def _rows(body: list[str]) -> list[list[list[str]]]:
-    rows: list[list[list[str]]] = [[[]]]
-    for token in body:
-        if token == _ROW:
-            rows.append([[]])
-        elif token == "&":
-            rows[-1].append([])
-        elif token != "\\hline":
-            rows[-1][-1].append(token)
-    return rows[:-1] if rows[-1] == [[]] and len(rows) > 1 else rows
-
-
 # What has one key however it is written.
-_KNOWN: dict[str, Key] = {}
-for _written_as, _meaning in (
-    (r"\emptyset", r"\{\}"), (r"\mathbb{R}", r"(-\infty, \infty)"), (r"\mathbb R", r"(-\infty, \infty)"),
-    ("all real numbers", r"(-\infty, \infty)"), ("all reals", r"(-\infty, \infty)"),
-):  # fmt: skip
-    _KNOWN["".join(tokenise(_written_as))] = key_of_tokens(tokenise(_meaning))
+_REALS = row_key(map(_expression, (["-", "\\infty"], ["\\infty"])))
+_KNOWN = {
+    "\\emptyset": set_key(()),
+    **dict.fromkeys(("\\mathbb{R}", "\\mathbbR", '"all"real"numbers', '"all"reals'), _REALS),
+}

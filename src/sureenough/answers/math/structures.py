@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from sureenough.answers.math import numerals
-from sureenough.answers.math.algebra import Sum, Unreadable, constant, narrow, number, write
-from sureenough.answers.math.parse import MAX_TOKENS
+from sureenough.answers.math.algebra import Rational, Sum, Unreadable, constant, narrow, number, write, write_rational
+from sureenough.answers.math.parse import MAX_DIGITS, MAX_TOKENS
 
 # In the order in which classes are formed: plain things first, so that they stand for their class.
 KINDS = (
@@ -41,7 +40,22 @@ class Key(_KeyFields):
         It is kept where the text was written from it, because an expression that is read in its written order can
         outgrow bounds that it kept before. Keys with equal texts have equal values.
         """
-        return number(narrow(numerals.exact_value(self.text))) if self.written_from is None else self.written_from
+        return number(narrow(self.exact)) if self.written_from is None else self.written_from
+
+    @property
+    def exact(self) -> Fraction:
+        """The value of a number; a subscript that names a base is a note, not part of the value."""
+        return Fraction(self.text.partition("_")[0])
+
+    @property
+    def base(self) -> str:
+        """The base that a number names, such as {8} in 52_{8}; empty if it names none."""
+        return self.text.partition("_")[2]
+
+    @property
+    def rounded(self) -> bool:
+        """Whether a number is a long decimal, which is taken for the rounding of another."""
+        return "." in self.text
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -73,10 +87,19 @@ def sum_key(total: Sum, kind: str = "expression", before: str = "") -> Key:
     return key
 
 
+def rational_text(value: Rational) -> str:
+    """3 or 1/3, as int and Fraction print."""
+    write_rational(value)  # raises if that would be too long
+    text = str(value)
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("a number too long to write")
+    return text
+
+
 def value_key(total: Sum) -> Key:
     """The key of a sum: a number if its value is rational, else an expression."""
     value = constant(total)
-    return sum_key(total) if value is None else Key("number", numerals.rational_text(value))
+    return sum_key(total) if value is None else Key("number", rational_text(value))
 
 
 def set_key(elements: Iterable[Key]) -> Key:
@@ -140,9 +163,9 @@ def _end(key: Key, above: bool) -> _End | None:
     """5 is (0, 5, False) as the end of ..., 5) or [5, ..., and (0, 5, True) as that of ..., 5] or (5, ..."""
     if key.text in _ENDLESS:
         return _ENDLESS[key.text], Fraction(0), False, key
-    if key.kind != "number" or numerals.is_rounded_decimal(key.text):
+    if key.kind != "number" or key.rounded:
         return None
-    return 0, numerals.exact_value(key.text), above, key
+    return 0, key.exact, above, key
 
 
 def _interval(low: _End, high: _End) -> Key:
