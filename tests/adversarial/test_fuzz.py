@@ -307,8 +307,8 @@ def test_journals(tmp_path: Path, first: bytes, lines: list[bytes]) -> None:
     file = tmp_path / "journal.jsonl"
     file.write_bytes(first + b"".join(lines))
     with suppress(TraceError), Journal(file, TERMS) as journal:
-        for key in journal.paths:
-            assert isinstance(journal.paths[key], RecordedPath)
+        for key in journal:
+            assert isinstance(journal[key], RecordedPath)
 
 
 TOML_NAMES = [

@@ -62,7 +62,7 @@ def test_an_extension_that_is_killed_goes_on(url: str, dataset: Path, tmp_path: 
     [
         (("--temperature", "1.5"), "it was recorded with temperature 0.6, not 1.5; name another output"),
         (("--seed", "7"), "it was recorded with seed 0, not 7"),
-        (("--template", "Really: {question}"), "it was recorded with prompt"),
+        (("--template", "Really: {question}"), "it was recorded with template"),
         (("--kind", "choice"), "it was recorded with kind 'math', not 'choice'"),
         (("--kind", "choice", "--template", MATH), "it was recorded with kind 'math', not 'choice'"),
     ],

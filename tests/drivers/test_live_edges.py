@@ -311,7 +311,7 @@ def test_a_recording_has_the_signals_of_an_engine_that_watches_its_own_paths(tmp
     with Journal(tmp_path / "journal", {}) as journal:
         question = RecordQuestion("q", Prompt.user("?"))
         asyncio.run(record([question], Watching(), journal, paths=1, parallel=1, seed=0))
-        path = journal.paths["q", 0]
+        path = journal["q", 0]
     assert (path.answer, list(path.peak), list(path.conf)) == ("1", [0.5, 0.25, 1.0], [8.0, 9.0, 10.0])
 
 

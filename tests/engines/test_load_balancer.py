@@ -171,15 +171,12 @@ def dead(seed: int) -> Iterable[Step]:
     yield EngineUnavailable("nobody there")
 
 
-class Memory:
-    """A journal that forgets everything but how much there was."""
-
-    def __init__(self) -> None:
-        self.paths: dict[tuple[str, int], RecordedPath] = {}
+class Memory(dict[tuple[str, int], RecordedPath]):
+    """A journal that is not on disk."""
 
     def add(self, question: str, path: RecordedPath) -> None:
         assert path.number is not None
-        self.paths[question, path.number] = path
+        self[question, path.number] = path
 
 
 def sample(engine: LoadBalancer, paths: int, parallel: int) -> Memory:
@@ -192,7 +189,7 @@ def sample(engine: LoadBalancer, paths: int, parallel: int) -> Memory:
 
 def test_a_path_goes_where_the_fewest_run() -> None:
     quick, slow = answering(), answering(0.05)
-    assert len(sample(LoadBalancer([quick, slow]), 40, 4).paths) == 40
+    assert len(sample(LoadBalancer([quick, slow]), 40, 4)) == 40
     assert quick.started + slow.started == 40
     assert quick.started > 3 * slow.started > 0
 
@@ -207,7 +204,7 @@ def test_equal_engines_share_equally() -> None:
 
 def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:
     gone, well = Fake(dead), answering()
-    assert len(sample(LoadBalancer([gone, well]), 20, 4).paths) == 20
+    assert len(sample(LoadBalancer([gone, well]), 20, 4)) == 20
     assert gone.started <= 4  # once by each that was under way, then it rests
     assert well.started == 20
 
@@ -258,7 +255,7 @@ def test_real_servers_one_of_them_gone() -> None:
             asked = [RecordQuestion("q", PROMPT)]
             await record(asked, LoadBalancer(engines), kept, paths=24, parallel=6, seed=0)  # type: ignore[arg-type]
             assert min(len(one.requests), len(other.requests)) >= 8
-        return len(kept.paths)
+        return len(kept)
 
     assert asyncio.run(asyncio.wait_for(use(), 30)) == 24
 
@@ -398,17 +395,17 @@ def test_a_server_that_dies_loses_its_running_paths_only_and_is_used_again(monke
                     await asyncio.sleep(0.001)
                 await lives.aclose()  # killed with paths running
                 await before
-                assert len(kept.paths) == 24, "the paths that it lost were sampled again"
+                assert len(kept) == 24, "the paths that it lost were sampled again"
                 lost = balancer.loads[0].failed
                 assert lost >= 2
                 await becomes(balancer.loads[0], False)
                 asked = len(mortal.requests)
                 await recorded(1)
-                assert (len(kept.paths), len(mortal.requests)) == (48, asked), "the dead get no path"
+                assert (len(kept), len(mortal.requests)) == (48, asked), "the dead get no path"
                 await lives.enter_async_context(restartable(mortal, port))
                 await becomes(balancer.loads[0], True)
                 await recorded(2)
-                assert len(kept.paths) == 72
+                assert len(kept) == 72
                 assert len(mortal.requests) > asked, "it is used again"
 
     asyncio.run(asyncio.wait_for(use(), 60))

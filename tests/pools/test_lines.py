@@ -17,7 +17,6 @@ from sureenough.pools import Pool, PoolInfo, Question
 from sureenough.pools.journal import (
     Journal,
     JsonLinesFile,
-    by_question,
     encode,
     holds_lines,
     read_lines,
@@ -39,14 +38,13 @@ def test_cut_anywhere_the_whole_lines_are_kept(tmp_path: Path) -> None:
     edges = [at for at, byte in enumerate(data) if byte == 10]
     cuts = sorted({0, 1, *(edge + d for edge in edges for d in (-1, 0, 1)), len(data) - 100, len(data) - 66_000})
     for cut in cuts:
-        file = tmp_path / f"cut{cut}"
+        file, kept = tmp_path / f"cut{cut}", dict[int, Any]()
         file.write_bytes(data[:cut])
-        with JsonLinesFile(file, TERMS, "rows") as lines:
-            kept = [line for _, line in lines]
-            assert kept == ROWS[: max(0, data[:cut].count(b"\n") - 1)]
+        with JsonLinesFile(file, TERMS, "rows", kept.__setitem__) as lines:
+            assert list(kept.values()) == ROWS[: max(0, data[:cut].count(b"\n") - 1)]
             assert lines.count == len(kept)
             lines.add({"n": "next"})
-        assert [line for place, line in read_lines(file) if place] == [*kept, {"n": "next"}]
+        assert [line for place, line in read_lines(file) if place] == [*kept.values(), {"n": "next"}]
 
 
 def test_other_terms_are_refused(tmp_path: Path) -> None:
@@ -118,9 +116,11 @@ def test_paths_come_back_as_they_were_written(tmp_path: Path) -> None:
         for (question, _), path in made.items():
             journal.add(question, path)
     with Journal(tmp_path / "j", TERMS) as journal:
-        assert set(journal.paths) == set(made)
-        assert ("q0", 99) not in journal.paths
-        for name, paths in by_question(journal.paths, ["q2", "q0", "none"]):
+        assert set(journal) == set(made)
+        assert ("q0", 99) not in journal
+        assert journal.paths("none") == []
+        for name in ("q2", "q0"):
+            paths = journal.paths(name)
             assert [path.number for path in paths] == [0, 1, 2, 3]
             for path in paths:
                 assert path.number is not None
@@ -198,7 +198,7 @@ def test_14_11_a_line_that_is_not_a_path_is_named(tmp_path: Path, changes: dict[
     file.write_bytes(encode({"terms": TERMS}) + path_line(**changes))
     said = r"j, at byte \d+: the line is not a recorded path; remove it"
     with pytest.raises(TraceError, match=said), Journal(file, TERMS) as journal:
-        list(journal.paths.values())
+        list(journal.values())
 
 
 def test_14_11_the_pool_is_on_disk_before_the_journal_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,10 +162,10 @@ def test_cancelled_paths_without_signals_are_counted_no_lower_than_by_the_server
 def test_a_recording_inside_is_that_of_the_client(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal", {}) as journal:
         bounded(record([RecordQuestion("q", PROMPT)], engine(), journal, paths=3, parallel=1, seed=0))
-        inside = [journal.paths["q", number] for number in range(3)]
+        inside = [journal["q", number] for number in range(3)]
     with Journal(tmp_path / "plain", {}) as journal:
         bounded(record([RecordQuestion("q", PROMPT)], engine(inside=False), journal, paths=3, parallel=1, seed=0))
-        outside = [journal.paths["q", number] for number in range(3)]
+        outside = [journal["q", number] for number in range(3)]
     for one, other in zip(inside, outside, strict=True):
         assert (one.text, one.finish, one.tokens) == (other.text, other.finish, other.tokens)
         assert np.allclose(one.conf, other.conf, rtol=2e-3)  # float16

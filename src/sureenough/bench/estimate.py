@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from sureenough.drivers.record import RecordQuestion, record
+from sureenough.drivers.record import RecordQuestion, missing_paths, record
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
@@ -51,7 +51,7 @@ class Sampling:
     @property
     def missing(self) -> int:
         """Paths to record; an earlier command may have recorded more."""
-        return sum((one.id, n) not in self.recorded for one in self.questions for n in range(self.paths))
+        return sum(1 for _ in missing_paths(self.questions, self.paths, self.recorded))
 
 
 class Estimate(NamedTuple):
@@ -118,11 +118,8 @@ def _plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-class _NoJournal:
+class _NoJournal(dict[tuple[str, int], RecordedPath]):
     """A journal that stores nothing."""
-
-    def __init__(self) -> None:
-        self.paths: dict[tuple[str, int], RecordedPath] = {}
 
     def add(self, question: str, path: RecordedPath) -> None: ...
 

@@ -250,28 +250,27 @@ def _record_cell(work: PreparedPlan, cell: Cell, pool: Path, meter: ProgressMete
     paths, seed, kind = plan.budget, plan.options.seed, cell.data.dataset.kind
     keep_text = plan.text and not cell.data.dataset.hidden  # whose authors ask not to publish the questions
     with Journal(journal_of(pool), cell.terms(seed)) as journal:
-        have = Counter(question for question, _ in journal.paths)
+        have = Counter(question for question, _ in journal)
         left = {one.id: paths - have[one.id] for one in questions}
         complete = sum(not missing for missing in left.values())
-        meter.begin(f"recording {cell.label}", len(journal.paths), len(questions) * paths, complete, len(questions))
+        meter.begin(f"recording {cell.label}", len(journal), len(questions) * paths, complete, len(questions))
 
-        def count(question: str, path: RecordedPath | None) -> None:
-            if path is not None:
-                left[question] -= 1
-                meter.step(path.tokens, not left[question])
+        def count(question: str, path: RecordedPath) -> None:
+            left[question] -= 1
+            meter.step(path.tokens, not left[question])
 
         result = asyncio.run(
             record(questions, engine, journal, paths=paths, parallel=work.parallel(cell), seed=seed,
                    keep_text=keep_text, on_path=count, executor=cell.model.executor)
         )  # fmt: skip
-        missing = len(questions) * paths - len(journal.paths)
+        missing = len(questions) * paths - len(journal)
         if missing:
             raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {result.lost}")
         info = PoolInfo(
             cell.data.name, cell.model.name, type(engine).__name__.lower(), engine.k,
             sampling=engine.sampling(), prompt=cell.template, window=engine.window, kind=kind,
         )  # fmt: skip
-        write_journal_pool(pool, questions, journal, info, keep_text=keep_text)
+        write_journal_pool(pool, [one.without_paths() for one in questions], journal, info, keep_text=keep_text)
     journal_of(pool).unlink()
 
 

@@ -35,16 +35,16 @@ from sureenough.drivers.record import (
     PoolExtension,
     RecordQuestion,
     RecordResult,
+    missing_paths,
     record,
     recorded_with,
-    write_recorded_pool,
 )
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
+from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool, write_journal_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
 from sureenough.pools.journal import holds_lines, journal_of, recorded_keys
 from sureenough.pools.read import is_part
@@ -117,21 +117,24 @@ def command(
     with Journal(journal_file, terms) as journal:
         if earlier is not None:
             earlier.check_journal(journal)
-        with resumable(journal_file, journal.paths):
+        with resumable(journal_file, journal):
             result = _sample(
                 journal, questions, sampled, paths=run.paths, parallel=run.parallel, seed=run.seed, keep_text=text,
                 executor=executor,
             )  # fmt: skip
-        if journal.paths:
-            has_text = earlier is not None and earlier.text
-            write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
-                                keep_text=text or has_text)  # fmt: skip
+        if journal:
+            others = [] if earlier is None else earlier.others
+            write_journal_pool(
+                output, [*others, *(one.without_paths() for one in questions)], journal, info,
+                keep_text=text or (earlier is not None and earlier.text), rows_per_part=rows_per_part,
+                replaced=() if earlier is None else earlier.files,
+            )  # fmt: skip
     print_counts(sampled)
-    missing = _missing(questions, run.paths, journal.paths)
+    missing = _missing(questions, run.paths, journal)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
         lacking = f"{plural(missing, 'path')} {'is' if missing == 1 else 'are'} missing{failure}"
-        kept = f"; {output} holds those recorded so far" if journal.paths else ""
+        kept = f"; {output} holds those recorded so far" if journal else ""
         echo(f"{lacking}. The same command continues{kept}.")
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
@@ -139,8 +142,7 @@ def command(
 
 
 def _missing(questions: list[RecordQuestion], paths: int, recorded: Container[tuple[str, int]]) -> int:
-    """Wanted paths that are not recorded; an earlier command may have recorded more."""
-    return sum((question.id, n) not in recorded for question in questions for n in range(paths))
+    return sum(1 for _ in missing_paths(questions, paths, recorded))
 
 
 def _sample(
@@ -148,15 +150,14 @@ def _sample(
 ) -> RecordResult | None:
     """Sample what is missing; None if Ctrl-C ends it."""
     total = len(questions) * paths
-    earlier, new, tokens, started = total - _missing(questions, paths, journal.paths), 0, 0, time.monotonic()
+    earlier, new, tokens, started = total - _missing(questions, paths, journal), 0, 0, time.monotonic()
     with progress() as show:
 
-        def on_path(question: str, path: RecordedPath | None) -> None:
+        def on_path(question: str, path: RecordedPath) -> None:
             nonlocal new, tokens
-            if path is not None:
-                new, tokens = new + 1, tokens + path.tokens
-                rate = tokens / max(1e-9, time.monotonic() - started)
-                show(f"{earlier + new} of {total} paths, {rate:,.0f} tokens/s", earlier + new, total)
+            new, tokens = new + 1, tokens + path.tokens
+            rate = tokens / max(1e-9, time.monotonic() - started)
+            show(f"{earlier + new} of {total} paths, {rate:,.0f} tokens/s", earlier + new, total)
 
         try:
             return asyncio.run(record(questions, sampled, journal, paths=paths, on_path=on_path, **options))

@@ -6,9 +6,9 @@ A complete journal becomes a pool. A pool that is extended becomes a journal aga
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -18,12 +18,11 @@ from sureenough.answers import Judge, for_question
 from sureenough.answers.kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import extract_in_run
-from sureenough.engines.base import End, Engine, Part, Piece, Prompt, WatchOptions, as_part
+from sureenough.engines.base import End, Engine, Prompt, WatchOptions, as_part
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, TraceError, UsageError
 from sureenough.json_text import mend
-from sureenough.pools import Journal, Pool, PoolInfo, Question, RecordedPath, write_journal_pool
-from sureenough.pools.journal import Recordable, reopen, with_window
-from sureenough.pools.write import PART, FolderReplacement, system_message
+from sureenough.pools import Journal, Pool, PoolInfo, Question, RecordedPath
+from sureenough.pools.journal import Key, changed_terms, reopen
 
 
 class OpenExecutor(Protocol):
@@ -70,18 +69,20 @@ class RecordQuestion(NamedTuple):
     text: str | None = None  # without the template
     kind: str | None = None  # of answer, if it is not that of the whole pool
 
+    def without_paths(self) -> Question:
+        """What a pool keeps of it beside its paths."""
+        return Question(self.id, self.gold, self.level, [], self.text, self.kind)
 
-class RecordResult(NamedTuple):
+
+@dataclass(slots=True)
+class RecordResult:
     """What a recording added."""
 
-    paths: int  # new ones
-    tokens: int
-    prompt_tokens: int
-    lost: EngineError | None  # the latest failure, if paths are missing
+    paths: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    lost: EngineError | None = None  # the latest failure, if paths are missing
 
-
-PathCallback = Callable[[str, RecordedPath | None], None]
-"""Called with every path that was recorded, and with None for a path that was lost."""
 
 PATH_SECONDS: Final = 3_600.0
 """A path that takes longer is lost: whatever an engine sends, a recording ends."""
@@ -96,7 +97,7 @@ async def record(
     parallel: int,
     seed: int,
     keep_text: bool = True,
-    on_path: PathCallback = lambda question, path: None,
+    on_path: Callable[[str, RecordedPath], None] = lambda question, path: None,
     path_seconds: float = PATH_SECONDS,
     executor: Executor | None = None,
 ) -> RecordResult:
@@ -104,135 +105,95 @@ async def record(
 
     With an executor, paths are sampled from its engines; the journal is written here.
     """
-    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds), on_path)
+    result, unavailable = RecordResult(), 0  # paths in a row that found no server
     questions = list(questions)
-    jobs, parallel = _missing(questions, journal, paths), max(1, min(parallel, len(questions) * paths))
-    where = executor or partial(in_process, engine)
-    async with where(parallel=parallel, calls=parallel) as ready, asyncio.TaskGroup() as tasks:
-        workers = [tasks.create_task(recording.work(jobs, ready)) for _ in range(ready.slots)]
-        recording.stop = lambda: [worker.cancel() for worker in workers]
-    if recording.error is not None:
-        raise recording.error
-    return RecordResult(recording.paths, recording.tokens, recording.prompt_tokens, recording.lost)
+    jobs, parallel = missing_paths(questions, paths, journal), max(1, min(parallel, len(questions) * paths))
+    sample = partial(sample_path, seed=seed, keep_text=keep_text, seconds=path_seconds)
 
-
-def _missing(questions: list[RecordQuestion], journal: Journal, paths: int) -> Iterator[tuple[RecordQuestion, int]]:
-    for question in questions:
-        for number in range(paths):
-            if (question.id, number) not in journal.paths:
-                yield question, number
-
-
-class SampleOptions(NamedTuple):
-    """How paths are sampled and what is kept of them."""
-
-    seed: int
-    keep_text: bool = True
-    path_seconds: float = PATH_SECONDS
-
-
-class SampledPath(NamedTuple):
-    """A path and what it cost."""
-
-    path: RecordedPath
-    prompt_tokens: int
-
-
-class _Recording:
-    """What the workers share."""
-
-    def __init__(self, journal: Journal, options: SampleOptions, on_path: PathCallback) -> None:
-        self.journal, self.options, self.on_path = journal, options, on_path
-        self.paths = self.tokens = self.prompt_tokens = 0
-        self.unavailable = 0  # paths in a row that found no server
-        self.lost: EngineError | None = None
-        self.error: Exception | None = None
-        self.stop: Callable[[], object] = lambda: None
-
-    async def work(self, jobs: Iterator[tuple[RecordQuestion, int]], executor: OpenExecutor) -> None:
+    async def work(ready: OpenExecutor) -> None:
         """Sample one path after the other until none is left, or until an error makes going on pointless."""
+        nonlocal unavailable
         for question, number in jobs:
             try:
-                sampled: SampledPath = await executor.call(sample_path, question, number, self.options)
-                self.paths += 1
-                self.tokens += sampled.path.tokens
-                self.prompt_tokens += sampled.prompt_tokens
-                self.journal.add(question.id, sampled.path)
-                self.unavailable = 0
-                self.on_path(question.id, sampled.path)
-            except (EngineRejected, MissingLogprobs) as error:
-                self.fail(error)
+                path, prompt_tokens = await ready.call(sample, question, number)
+            except (EngineRejected, MissingLogprobs):
+                raise
             except EngineError as error:
-                self.lost = error
-                self.on_path(question.id, None)
-                self.unavailable += isinstance(error, EngineUnavailable)
-                if self.unavailable >= executor.slots:
-                    self.fail(error)
-            except Exception as error:  # ends the recording and reaches the caller
-                self.fail(error)
+                result.lost = error
+                unavailable += isinstance(error, EngineUnavailable)
+                if unavailable >= ready.slots:
+                    raise
+                continue
+            journal.add(question.id, path)
+            unavailable = 0
+            result.paths += 1
+            result.tokens += path.tokens
+            result.prompt_tokens += prompt_tokens
+            on_path(question.id, path)
 
-    def fail(self, error: Exception) -> None:
-        """Stop all workers."""
-        self.error = self.error or error
-        self.stop()
+    where = executor or partial(in_process, engine)
+    async with where(parallel=parallel, calls=parallel) as ready:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(ready.slots):
+                    tasks.create_task(work(ready))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+    return result
 
 
-async def sample_path(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
-    """One path; if one of several servers loses it in the middle, it begins again on another, with its seed."""
+def missing_paths(
+    questions: Iterable[RecordQuestion], paths: int, recorded: Container[Key]
+) -> Iterator[tuple[RecordQuestion, int]]:
+    """The questions and the numbers of the paths that are not recorded yet; there may be more than are wanted."""
+    return ((one, number) for one in questions for number in range(paths) if (one.id, number) not in recorded)
+
+
+async def sample_path(
+    engine: Engine, question: RecordQuestion, number: int, *, seed: int, keep_text: bool, seconds: float
+) -> tuple[RecordedPath, int]:
+    """One path and its prompt tokens; if one of several servers loses it, it begins again on another, with its seed."""
+    seed = path_seed(seed, number)
     try:
-        return await _sample_once(engine, question, number, options)
+        sampled = await _sample_once(engine, question, number, seed, seconds)
     except (EngineRejected, MissingLogprobs, EngineUnavailable):
         raise
     except EngineError:
         if engine.servers == 1:
             raise
-        return await _sample_once(engine, question, number, options)
+        sampled = await _sample_once(engine, question, number, seed, seconds)
+    path, prompt_tokens = sampled
+    return path if keep_text else replace(path, text=None), prompt_tokens
 
 
-async def _sample_once(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
-    """One path, to its end."""
-    seed, collected = path_seed(options.seed, number), CollectedPath()
+async def _sample_once(
+    engine: Engine, question: RecordQuestion, number: int, seed: int, seconds: float
+) -> tuple[RecordedPath, int]:
     # An engine that watches its own paths sends all signals at the end.
     prompt = replace(question.prompt, watch=WatchOptions(None, None) if question.prompt.signals else None)
     judge = for_question(question.judge, question.prompt.last_text)
+    peak: list[float] = []
+    conf: list[float] = []
+    texts: list[str] = []
+    end = End()
     try:
-        async with asyncio.timeout(options.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
+        async with asyncio.timeout(seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
-                collected.add(as_part(chunk))
+                part = as_part(chunk)
+                texts.append(part.text)
+                peak += [token.peak for token in part.tokens]
+                conf += [token.conf for token in part.tokens]
+                end = part if isinstance(part, End) else end
     except TimeoutError:
-        raise EngineError(f"a path did not end within {options.path_seconds:g} s", path=number, seed=seed) from None
-    text = collected.text
+        raise EngineError(f"a path did not end within {seconds:g} s", path=number, seed=seed) from None
+    # Surrogate halves that came apart are joined; one that stays alone could not be written to a file.
+    text = mend("".join(texts))
     answer, note = await extract_in_run(judge, text)
     if note is not None:
         raise UsageError(note)
-    path = RecordedPath(answer, collected.peak, collected.conf, number, collected.end.finish,
-                        text if options.keep_text else None, seed)  # fmt: skip
-    return SampledPath(path, collected.end.prompt_tokens or 0)
-
-
-class CollectedPath:
-    """What a path has brought so far."""
-
-    def __init__(self) -> None:
-        self.peak: list[float] = []
-        self.conf: list[float] = []
-        self.end = End()
-        self._texts: list[str] = []
-
-    def add(self, part: Part) -> None:
-        self._texts.append(part.text)
-        if isinstance(part, Piece):
-            self.peak += [token.peak for token in part.tokens]
-            self.conf += [token.conf for token in part.tokens]
-        elif isinstance(part, End):
-            self.end = part
-            if part.summary is not None and part.summary.signals is not None:
-                self.peak, self.conf = (column.tolist() for column in part.summary.signals.T)
-
-    @property
-    def text(self) -> str:
-        """Surrogate halves that came apart are joined; one that stays alone could not be written to a file."""
-        return mend("".join(self._texts))
+    if end.summary is not None and end.summary.signals is not None:
+        peak, conf = end.summary.signals.T.tolist()
+    return RecordedPath(answer, peak, conf, number, end.finish, text, seed), end.prompt_tokens or 0
 
 
 # -- pools, new and extended
@@ -278,88 +239,23 @@ class PoolExtension:
 
     def check_journal(self, journal: Journal) -> None:
         """Refuse to go on with a journal that lacks paths of the pool: those would be lost."""
-        if any(path not in journal.paths for path in self.paths):
+        if any(path not in journal for path in self.paths):
             raise self._refusal(f"it holds paths that {journal.file} lacks, so it changed after that was begun")
 
     def _check_info(self, info: PoolInfo) -> None:
         """By all terms if the pool has kept them, else by those that pools always say."""
-        old, new = self._pool.info, info
-        recorded, terms = old.more.get("recorded"), new.more["recorded"]
-        pairs = {}
-        if isinstance(recorded, dict):
-            pairs["kind"] = (recorded.get("kind"), terms.get("kind"))  # before the prompt, which it changes
-        pairs |= {name: (getattr(old, name), getattr(new, name)) for name in ("model", "k", "sampling", "prompt")}
-        if isinstance(recorded, dict):
-            pairs |= {name: (recorded.get(name), terms.get(name)) for name in terms if name != "dataset"}
-        for name, (before, now) in pairs.items():
-            if before != now:
-                if isinstance(before, dict) and isinstance(now, dict):  # of the sampling, only what differs
-                    name, before, now = _difference(before, now)
-                raise self._refusal(f"it was recorded with {name} {before!r}, not {now!r}")
+        old, terms = self._pool.info, info.more["recorded"]
+        kept = old.more.get("recorded")
+        before = {"model": old.model, "k": old.k, "template": old.prompt, **old.sampling}
+        before, now = (kept, terms) if isinstance(kept, dict) else (before, {name: terms.get(name) for name in before})
+        changed = changed_terms(before | {"dataset": None}, now | {"dataset": None})
+        if changed is not None:
+            raise self._refusal(f"it was recorded with {changed}")
 
     def _refusal(self, reason: str) -> TraceError:
         return TraceError(f"{self._pool.name} exists and cannot be extended: {reason}; name another output")
 
 
-def write_recorded_pool(
-    output: Path,
-    questions: Sequence[RecordQuestion],
-    journal: Journal,
-    info: PoolInfo,
-    earlier: PoolExtension | None,
-    *,
-    rows_per_part: int | None,
-    keep_text: bool,
-) -> None:
-    """Write the journal's paths as one file, or as a folder of parts with about so many paths each.
-
-    Prompts are kept beside the questions that they belong to. What an earlier pool has of others stays.
-    """
-    every: list[Recordable] = [*(earlier.others if earlier else ()), *questions]
-    keep = partial(write_journal_pool, journal=journal, keep_text=keep_text)
-    if rows_per_part is None:
-        keep(output, every, info=info)
-        return
-    info = with_window(info, [one.id for one in every], journal)
-    with_kinds = any(one.kind is not None for one in every)
-    replacement = FolderReplacement(output)
-    try:
-        folder = replacement.begin()
-        for number, group in enumerate(_groups(every, journal, rows_per_part)):
-            prompts = {one.id: info.more["prompts"][one.id] for one in group if one.id in info.more["prompts"]}
-            own = replace(info, more=info.more | {"prompts": prompts})
-            keep(folder / PART.format(number), group, info=own, keep_kinds=with_kinds)
-        replacement.publish(earlier.files if earlier else ())
-    except OSError as error:
-        raise TraceError(
-            f"cannot write {output}: {system_message(error)}. All paths are safe in {journal.file}; "
-            "when the folder can be written, give the same command again"
-        ) from None
-
-
-def _groups(questions: Sequence[Recordable], journal: Journal, rows: int) -> Iterator[list[Recordable]]:
-    """Questions with at least so many paths together, the last group perhaps with fewer."""
-    group: list[Recordable] = []
-    size = 0
-    for question in questions:
-        paths = len(journal.paths.numbers(question.id))
-        if not paths:
-            continue
-        group.append(question)
-        size += paths
-        if size >= rows:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
 def _texts(value: object) -> dict[str, str]:
     """What a file says in a JSON object of texts; other values are left out."""
     return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any]:
-    """The first name with two values, and both."""
-    name = next(name for name in {**before, **now} if before.get(name) != now.get(name))
-    return name, before.get(name), now.get(name)

@@ -12,11 +12,11 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 from zlib import crc32
 
 import numpy as np
@@ -27,7 +27,7 @@ from sureenough.pools.durable import own_file, publish, sync_folder
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.read import Pool, is_pool
 from sureenough.pools.schema import PoolInfo
-from sureenough.pools.write import PoolWriter, system_message
+from sureenough.pools.write import PART, FolderReplacement, PoolWriter, system_message
 
 Line = dict[str, Any]
 
@@ -41,11 +41,23 @@ _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 
 
 class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
-    """Append lines; iterate over all of them, or read one again by its offset. Memory does not grow with the file."""
+    """Append lines; read one again by its offset. Memory does not grow with the file.
 
-    def __init__(self, file: Path, terms: dict[str, Any], noun: str) -> None:
-        self.file = file
-        self.noun = noun  # what a line holds, in the plural
+    Args:
+        file: may hold lines already.
+        terms: of all lines.
+        noun: what a line holds, in the plural.
+        on_line: receives every line that the file holds already, with its offset.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        terms: dict[str, Any],
+        noun: str,
+        on_line: Callable[[int, Line], object] = lambda offset, line: None,
+    ) -> None:
+        self.file, self.noun, self._on_line = file, noun, on_line
         self.count = 0
         try:
             if file.exists():
@@ -70,10 +82,6 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
             ) from None
         self.count += 1
         return offset
-
-    def __iter__(self) -> Iterator[tuple[int, Line]]:
-        """Every line but the terms, with its offset."""
-        return ((offset, line) for offset, line in read_lines(self.file) if offset)
 
     def at(self, offset: int) -> Line:
         with open(self.file, "rb") as handle:
@@ -114,6 +122,7 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
         for offset, line in read_lines(self.file):
             if offset:
                 self.count += 1
+                self._on_line(offset, line)
             else:
                 begun_with = line["terms"]
         changed = changed_terms(begun_with, json.loads(json.dumps(terms)))
@@ -222,58 +231,48 @@ Key = tuple[str, int]
 """A question's id and a path's number."""
 
 
-class JournalPaths(Mapping[Key, RecordedPath]):
-    """Paths by question and number. Only their offsets are in memory; a path is read when it is looked up."""
+class Journal(Mapping[Key, RecordedPath], AbstractContextManager["Journal"]):
+    """Recorded paths by question and number. Only their offsets are in memory; a path is read when it is looked up.
 
-    def __init__(self, lines: JsonLinesFile) -> None:
-        self._lines = lines
-        self._offsets: dict[Key, int] = {}
-        for offset, line in lines:
-            self._offsets[_key(line, lines.file, offset)] = offset
-        self._numbers: dict[str, list[int]] = {}
-        for question, number in self._offsets:
-            self._numbers.setdefault(question, []).append(number)
-
-    def add(self, key: Key, line: Line) -> None:
-        offset = self._lines.add(line)
-        if key not in self._offsets:
-            self._numbers.setdefault(key[0], []).append(key[1])
-        self._offsets[key] = offset
-
-    def numbers(self, question: str) -> list[int]:
-        """The numbers of a question's paths, in order."""
-        return sorted(self._numbers.get(question, ()))
-
-    def __getitem__(self, key: Key) -> RecordedPath:
-        offset = self._offsets[key]
-        return _path(self._lines.at(offset), self._lines.file, offset)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._offsets
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._offsets)
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-
-class Journal(AbstractContextManager["Journal"]):
-    """Append paths; read them back. The first line says how they were sampled, and must not change."""
+    The first line of the file says how they were sampled, and must not change.
+    """
 
     def __init__(self, file: Path, terms: dict[str, Any]) -> None:
         self.file = file
-        self._lines = JsonLinesFile(file, terms, "paths")
-        try:
-            self.paths = JournalPaths(self._lines)
-        except BaseException:
-            self._lines.close()
-            raise
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._lines = JsonLinesFile(file, terms, "paths", self._keep_offset)
+
+    def _keep_offset(self, offset: int, line: Line) -> None:
+        question, number = _key(line, self.file, offset)
+        self._offsets.setdefault(question, {})[number] = offset
 
     def add(self, question: str, path: RecordedPath) -> None:
         """Append one path; it is on disk when this returns."""
         assert path.number is not None
-        self.paths.add((question, path.number), _line(question, path))
+        line = _line(question, path)
+        self._keep_offset(self._lines.add(line), line)
+
+    def numbers(self, question: str) -> list[int]:
+        """The numbers of a question's paths, in order."""
+        return sorted(self._offsets.get(question, ()))
+
+    def paths(self, question: str) -> list[RecordedPath]:
+        """A question's paths, in order of their numbers."""
+        return [self[question, number] for number in self.numbers(question)]
+
+    def __getitem__(self, key: Key) -> RecordedPath:
+        question, number = key
+        offset = self._offsets[question][number]
+        return _path(self._lines.at(offset), self.file, offset)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and key[1] in self._offsets.get(key[0], ())
+
+    def __iter__(self) -> Iterator[Key]:
+        return ((question, number) for question, numbers in self._offsets.items() for number in numbers)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._offsets.values()))
 
     def close(self) -> None:
         self._lines.close()
@@ -300,69 +299,71 @@ def reopen(pool: Pool, file: Path, terms: dict[str, Any]) -> None:
     write_lines(file, terms, (_line(question.id, path) for question in pool for path in question.paths))
 
 
-class Recordable(Protocol):
-    """What a pool keeps of a question beside its paths."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def gold(self) -> str | None: ...
-    @property
-    def level(self) -> int | None: ...
-    @property
-    def text(self) -> str | None: ...
-    @property
-    def kind(self) -> str | None: ...
-
-
 def write_journal_pool(
-    pool: Path,
-    questions: Iterable[Recordable],
+    output: Path,
+    questions: Sequence[Question],
     journal: Journal,
     info: PoolInfo,
     *,
     keep_text: bool,
-    keep_kinds: bool | None = None,
+    rows_per_part: int | None = None,
+    replaced: Collection[str] = (),
 ) -> None:
     """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed.
 
-    By default it has a column of kinds if any question has its own.
+    Args:
+        output: the file, or the folder of parts.
+        questions: what the pool keeps of them beside their paths, which are the journal's.
+        journal: has the paths.
+        info: by default, the window suits the lengths of the paths.
+        keep_text: of questions and paths.
+        rows_per_part: write parts with about so many paths each.
+        replaced: the parts of an older folder.
     """
-    by_id = {question.id: question for question in questions}
-    if keep_kinds is None:
-        keep_kinds = any(question.kind is not None for question in by_id.values())
-    info = with_window(info, by_id, journal)
+    if info.window is None:
+        info = replace(info, window=choose_window([path.tokens for one in questions for path in journal.paths(one.id)]))
     optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
-    optional += ["kind"] if keep_kinds else []
+    optional += ["kind"] if any(one.kind is not None for one in questions) else []
+
+    def write(file: Path, group: Sequence[Question]) -> None:
+        with PoolWriter(file, info.of_questions([one.id for one in group]), optional=optional) as writer:
+            for one in group:
+                if paths := journal.paths(one.id):
+                    writer.write(replace(one, paths=paths))
+
     try:
-        with PoolWriter(pool, info, optional=optional) as writer:
-            for name, paths in by_question(journal.paths, by_id):
-                question = by_id[name]
-                writer.write(Question(name, question.gold, question.level, paths, question.text, question.kind))
+        if rows_per_part is None:
+            write(output, questions)
+            return
+        replacement = FolderReplacement(output)
+        folder = replacement.begin()
+        for number, group in enumerate(_groups(questions, journal, rows_per_part)):
+            write(folder / PART.format(number), group)
+        replacement.publish(replaced)
     except (OSError, TraceError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):
             raise
         raise TraceError(
-            f"cannot write {pool}: {system_message(cause)}. All paths are safe in {journal.file}; "
+            f"cannot write {output}: {system_message(cause)}. All paths are safe in {journal.file}; "
             "make room and give the same command again"
         ) from None
 
 
-def with_window(info: PoolInfo, ids: Iterable[str], journal: Journal) -> PoolInfo:
-    """The metadata with a suggested window: by default one that suits the lengths of the paths."""
-    if info.window is not None:
-        return info
-    lengths = [path.tokens for _, paths in by_question(journal.paths, ids) for path in paths]
-    return replace(info, window=choose_window(lengths))
-
-
-def by_question(paths: JournalPaths, ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:
-    """The paths of every question that has any, in order of their numbers; one question's at a time."""
-    for name in ids:
-        numbers = paths.numbers(name)
-        if numbers:
-            yield name, [paths[name, number] for number in numbers]
+def _groups(questions: Iterable[Question], journal: Journal, rows: int) -> Iterator[list[Question]]:
+    """Questions with at least so many paths together, the last group perhaps with fewer."""
+    group: list[Question] = []
+    size = 0
+    for question in questions:
+        if not (paths := len(journal.numbers(question.id))):
+            continue
+        group.append(question)
+        size += paths
+        if size >= rows:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _line(question: str, path: RecordedPath) -> Line:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -58,16 +59,25 @@ class PoolInfo:
             raise TraceError(f"{where}: its 'sureenough' metadata is not a JSON object; record the pool again")
         if data.get("schema", VERSION) != VERSION:
             raise TraceError(f"{where}: schema {data['schema']}, this version reads {VERSION}; upgrade sureenough")
-        window = data.get("window")
-        if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
-            raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")
-        if not isinstance(data.get("kind", ""), str):
-            raise TraceError(f"{where}: its kind of answer is {data['kind']!r}; it must be a text such as 'math'")
-        for name in ("dataset", "model", "engine", "prompt", "logprobs"):
-            if not isinstance(data.get(name, ""), str | None):
-                raise TraceError(f"{where}: its {name} is {data[name]!r:.80}; it must be a text; record the pool again")
+        for name in [name for name in cls.__slots__ if name in data]:
+            value, wanted = data[name], "a text"
+            if name == "window":
+                fits, wanted = value is None or (type(value) is int and value > 0), "a whole number of at least 1"
+            elif name == "sampling":
+                fits, wanted = isinstance(value, dict), "an object"
+            else:
+                fits = isinstance(value, str if name == "kind" else str | None) or name in ("k", "schema", "more")
+            if not fits:
+                raise TraceError(f"{where}: its {name} is {value!r:.80}; it must be {wanted}; record the pool again")
         known = {name: value for name, value in data.items() if name in cls.__slots__ and name != "more"}
         return cls(**known, more={name: value for name, value in data.items() if name not in cls.__slots__})
+
+    def of_questions(self, ids: Iterable[str]) -> PoolInfo:
+        """For a file with these questions: of the checksums of prompts, those of others are left out."""
+        prompts = self.more.get("prompts")
+        if not isinstance(prompts, dict):
+            return self
+        return replace(self, more=self.more | {"prompts": {name: prompts[name] for name in ids if name in prompts}})
 
     def metadata(self) -> dict[bytes, bytes]:
         data = asdict(self)
