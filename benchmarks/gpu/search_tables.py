@@ -12,9 +12,9 @@ from statistics import fmean
 
 import numpy as np
 
+from sureenough.bench.experiment import Inputs
 from sureenough.bench.live import LiveRun, grade_live, read_runs
 from sureenough.bench.paper import EXPERIMENTS
-from sureenough.bench.paper.experiment import Inputs
 from sureenough.bench.result import grouped
 from sureenough.bench.score import intervals
 from sureenough.cli.bench import tables as printed

@@ -11,9 +11,9 @@ import pytest
 
 import sureenough as se
 from sureenough.bench import paper
+from sureenough.bench.experiment import whole_numbers
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import EXPERIMENTS, experiment
-from sureenough.bench.paper.experiment import whole_numbers
 from sureenough.bench.paper.live_tables import live_settings
 from sureenough.bench.paper.shared import changed
 from sureenough.bench.pipeline import Source
@@ -71,7 +71,7 @@ def test_every_experiment_runs_and_says_how_it_was_made(
     drawn = [y for figure in result.figures for series in figure.series for y in series.y]
     assert not result.figures or any(y is not None for y in drawn)
     made = result.provenance
-    assert made.command == f"sureenough bench {name} --pool small.parquet --pool other.parquet"
+    assert made.command == f"sureenough bench {name}"
     assert set(made.versions) == {"sureenough", "python", "numpy", "scipy"}
     assert made.settings == {"repeats": 2}
     if name not in ("overhead", "search"):  # these replay nothing

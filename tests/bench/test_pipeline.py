@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sureenough as se
+from sureenough.bench.experiment import over_pools
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.paper import experiment
-from sureenough.bench.paper.experiment import over_pools
 from sureenough.bench.pipeline import OpenPool, Source
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question

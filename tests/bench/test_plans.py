@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.pipeline import ReplaySettings
 from sureenough.bench.plan import BenchPlan, DatasetChoice, EngineChoice, read_plan
 from sureenough.bench.run import prepare
@@ -137,7 +138,7 @@ def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> Non
 def test_live_runs_have_a_hurry_by_default_and_recorded_paths_one_that_is_given(
     tmp_path: Path, text: str, live: float | None, replayed: float | None
 ) -> None:
-    prepared = prepare(read_plan(written(tmp_path, text), {}), [])
+    prepared = prepare(read_plan(written(tmp_path, text), {}), EXPERIMENTS["main"], [])
     inputs = prepared.inputs([], [], lambda done, total: None, "")
     assert (prepared.plan.options.hurry, inputs.options.hurry) == (live, replayed)
 

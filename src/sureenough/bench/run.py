@@ -21,9 +21,8 @@ from typing import Any, Final
 from sureenough import __version__
 from sureenough.bench.comparison import compare
 from sureenough.bench.estimate import NO_RUNS, LiveRuns, Money, ProgressMeter, Sampling, estimate
+from sureenough.bench.experiment import Experiment, Inputs
 from sureenough.bench.live import Key, LiveRun, read_runs, run_live
-from sureenough.bench.paper import Experiment, Inputs, experiment
-from sureenough.bench.paper.live_tables import NO_QUESTIONS
 from sureenough.bench.pipeline import Progress, Source, changed_settings
 from sureenough.bench.plan import BenchPlan
 from sureenough.bench.replay import fitting
@@ -112,12 +111,12 @@ class PreparedPlan:
     @property
     def live(self) -> bool:
         """Whether strategies run on live engines."""
-        return bool(self.cells) and (self.plan.live or self.experiment.live == "needed")
+        return bool(self.cells) and (self.plan.live or self.experiment.live in ("needed", "only"))
 
     @property
     def records(self) -> bool:
         """Whether pools are recorded: not for what is only measured live."""
-        return self.experiment.live != "needed"
+        return self.experiment.live not in ("needed", "only")
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -162,16 +161,15 @@ class PreparedPlan:
         return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
 
 
-def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
+def prepare(plan: BenchPlan, chosen: Experiment, models: Sequence[Model]) -> PreparedPlan:
     """Load every dataset; refuse what is impossible before anything is paid for."""
-    chosen = experiment(plan.experiment)
     chosen.check(strategies=plan.strategies, sweep=plan.sweep)
     if plan.live and chosen.live == "no":
         raise UsageError(f"{chosen.name} is computed from recorded paths; leave --live out")
     if models and not plan.datasets:
         raise UsageError("which questions? Name datasets with --dataset, or recorded paths with --pool and no engine")
-    if chosen.name == "search" and not plan.datasets:
-        raise UsageError(NO_QUESTIONS)
+    if chosen.live == "only" and not plan.datasets:
+        raise UsageError(chosen.no_questions)
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [load(**asdict(choice), seed=plan.options.seed) for choice in plan.datasets]

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from sureenough.bench import paper
 from sureenough.bench.estimate import ProgressMeter
-from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recommendation import advice
@@ -128,7 +128,7 @@ def command(
         fallback={"jobs": cores()} | ({"engines": engines} if engines and not engine_typed else {}),
     )
     models = _models(chosen, join(ray, context))
-    prepared = prepare(chosen, models)
+    prepared = prepare(chosen, paper.experiment(chosen.experiment), models)
     path = output or Path("runs") / chosen.experiment
     if dry_run:
         echo(plan_estimate(prepared, path, prices.cost))
@@ -176,14 +176,14 @@ def _write_report(run: Path) -> tuple[list[ExperimentResult], list[str]]:
 
 def _list() -> str:
     lines = ["Experiments: sureenough bench NAME"]
-    lines += [f"  {name:14} {one.about}" for name, one in EXPERIMENTS.items()]
+    lines += [f"  {name:14} {one.about}" for name, one in paper.EXPERIMENTS.items()]
     lines += ["", "Datasets: --dataset NAME, NAME=FILE for your own copy, or a FILE of questions"]
     lines += [f"  {name:14} {f'{one.count:,}' if one.count else '':>5}  {one.about}" for name, one in DATASETS.items()]
     return "\n".join(lines)
 
 
 def _list_as_json() -> str:
-    experiments = {name: one.about for name, one in EXPERIMENTS.items()}
+    experiments = {name: one.about for name, one in paper.EXPERIMENTS.items()}
     datasets = {name: {"questions": one.count or None, "about": one.about} for name, one in DATASETS.items()}
     return json.dumps({"experiments": experiments, "datasets": datasets}, ensure_ascii=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sureenough.bench.experiment import Experiment, Inputs
 from sureenough.bench.paper import (
     calibration,
     ddc_parts,
@@ -15,7 +16,6 @@ from sureenough.bench.paper import (
     scaling,
     theorem,
 )
-from sureenough.bench.paper.experiment import Experiment, Inputs
 from sureenough.bench.paper.published import printed, value
 from sureenough.errors import UsageError
 

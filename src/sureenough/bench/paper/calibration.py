@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sureenough.bench.experiment import Experiment, Found, Inputs, over_pools
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.paper.experiment import Experiment, Found, Inputs, over_pools
 from sureenough.bench.paper.shared import CATEGORIES, pool_windows, resampled, settings_note
 from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Axis, Figure, Series

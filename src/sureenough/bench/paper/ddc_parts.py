@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.paper import shared as s
-from sureenough.bench.paper.experiment import (
+from sureenough.bench.experiment import (
     Experiment,
     Inputs,
     cell_options,
@@ -13,6 +12,7 @@ from sureenough.bench.paper.experiment import (
     strategy_cells,
     whole_numbers,
 )
+from sureenough.bench.paper import shared as s
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay import Line, ReplayCell
 from sureenough.bench.result import Axis

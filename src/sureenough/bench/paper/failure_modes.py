@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from sureenough.bench.experiment import Experiment, Found, Inputs, over_pools
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.paper.experiment import Experiment, Found, Inputs, over_pools
 from sureenough.bench.paper.shared import CATEGORIES, VARIED, pool_windows, resampled, settings_note
 from sureenough.bench.replay import in_order
 from sureenough.bench.result import Axis, Figure, Series

@@ -3,59 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final
 
+from sureenough.bench.experiment import Experiment, Found, Inputs, Results, cell_options, replay_experiment
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import shared as s
-from sureenough.bench.paper.experiment import (
-    Experiment,
-    Found,
-    Inputs,
-    cell_options,
-    notes_and_pools,
-    replay_inputs,
-)
 from sureenough.bench.paper.live_tables import comparable_runs, live_tables
 from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.replay import CellResult, ReplayCell
+from sureenough.bench.replay import Line, ReplayCell
 from sureenough.bench.result import Axis, Figure, Series
-from sureenough.bench.tables import Field, field, table
+from sureenough.bench.tables import table
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 
 METHODS: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 PARALLEL: Final = 16
+INIT: Final = ", its warm-up"
+"""In the label of a cell."""
 SECONDS: Final = [s.in_paper(5, name, "seconds") for name in ("init seconds", "final seconds", "seconds")]
 NO_SECONDS: Final = "no live runs were given: seconds need --live; steps are their lower bound"
 STEPS_NOTE: Final = (
     "steps: the longest chain of tokens generated one after another, the lower bound of latency on a server that gives "
     "every path one token per step; init: until the last warm-up path has ended"
 )
-
-
-class Phases(NamedTuple):
-    """A strategy, and its warm-up alone if it has one."""
-
-    full: CellResult
-    init: CellResult | None
-
-    @property
-    def init_steps(self) -> float:
-        return self.init.row.steps if self.init else 0.0
-
-
-def _full(phases: Phases) -> CellResult:
-    return phases.full
-
-
-STEPS: Final[list[Field[Phases]]] = [
-    *(one.of(_full) for one in (*s.NAMES, s.ACCURACY)),
-    field("init steps", lambda phases: phases.init_steps, "count", "per question"),
-    field("final steps", lambda phases: phases.full.row.steps - phases.init_steps, "count", "per question"),
-    s.STEPS.of(_full),
-    s.TOKENS.of(_full),
-]
 
 
 def _measure(inputs: Inputs) -> Iterator[Found]:
@@ -65,31 +37,38 @@ def _measure(inputs: Inputs) -> Iterator[Found]:
     tables = live_tables(inputs.live_runs, "latency", SECONDS)
     yield from tables
     yield _seconds(inputs.live_runs) if tables else NO_SECONDS
-    if not inputs.sources:
-        return
-    results = replay_inputs(inputs, _phase_cells)
-    by_source = list(map(_phases, results))
-    every = [phases for own in by_source for phases in own]
-    title = f"Recorded paths in steps, {every[0].full.cell.options.parallel} at once"
-    yield table("steps", title, STEPS, every, [STEPS_NOTE, s.settings_of(list(map(_full, every)))])
-    yield s.cell_figure("steps", title, s.STEPS)([list(map(_full, own)) for own in by_source])
-    yield from notes_and_pools(inputs, results)
+    if inputs.sources:
+        yield from replay_experiment(_phase_cells, _steps)(inputs)
 
 
 def _phase_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
-    """Each strategy, followed by its warm-up alone, if it has one: its steps are those of the init phase."""
+    """Each strategy, and after them the warm-up alone of those that have one: its steps are those of the init phase."""
     parallel = inputs.options.parallel if inputs.options.parallel > 1 else PARALLEL
-    cells = []
-    for name in inputs.strategies or METHODS:
-        cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel)))
-        if warmup := resolve(name).warmup:
-            cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel, paths=warmup)))
-    return cells
+    options, names = cell_options(inputs, pool.window, parallel=parallel), inputs.strategies or METHODS
+    warmups = [(name, resolve(name).warmup) for name in names if resolve(name).warmup]
+    return [ReplayCell(name, name, options) for name in names] + [
+        ReplayCell(f"{name}{INIT}", name, replace(options, paths=warmup)) for name, warmup in warmups
+    ]
 
 
-def _phases(lines: Sequence[CellResult]) -> list[Phases]:
-    rest = iter(lines)
-    return [Phases(full, next(rest) if resolve(full.cell.strategy).warmup else None) for full in rest]
+def _steps(results: Results) -> Iterator[Found]:
+    every = [line for lines in results for line in lines]
+    init = {(line.source, line.cell.label): line.row.steps for line in every}
+
+    def init_steps(line: Line) -> float:
+        return init.get((line.source, line.cell.label + INIT), 0.0)
+
+    full = [[line for line in lines if not line.cell.label.endswith(INIT)] for lines in results]
+    fields = [
+        *s.NAMES, s.ACCURACY,
+        s.of_line("init steps", init_steps, "count", "per question"),
+        s.of_line("final steps", lambda line: line.row.steps - init_steps(line), "count", "per question"),
+        s.STEPS, s.TOKENS,
+    ]  # fmt: skip
+    title = f"Recorded paths in steps, {every[0].cell.options.parallel} at once"
+    lines = [line for of_source in full for line in of_source]
+    yield table("steps", title, fields, lines, [STEPS_NOTE, s.settings_of(lines)])
+    yield from s.cell_figure("steps", title, s.STEPS)(full)
 
 
 def _seconds(runs: Sequence[LiveRun]) -> Figure:

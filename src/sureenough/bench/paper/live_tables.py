@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final
 
+from sureenough.bench.experiment import Experiment, Found, Inputs
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import published
 from sureenough.bench.paper import shared as s
-from sureenough.bench.paper.experiment import Experiment, Found, Inputs
 from sureenough.bench.pipeline import Source
 from sureenough.bench.replay import Line, ReplayCell
 from sureenough.bench.result import grouped
@@ -126,7 +126,6 @@ def live_tables(runs: Sequence[LiveRun], name: str, in_paper: Sequence[Field[Liv
 # -- searches
 
 SEARCHES: Final = ("ddc", "sure", "predictive+sc", "phi+sc")
-NO_QUESTIONS: Final = "search samples as it goes: give --dataset, and --url and --model for a server"
 SEARCHED: Final[list[Field[LiveLine]]] = [
     *COMPARED,
     field("budget", lambda line: int(line.live[0].outcome.get("paths", 0)), "count", "paths"),
@@ -145,7 +144,7 @@ SEARCH_NOTES: Final = (
 def _measure_searches(inputs: Inputs) -> Iterator[Found]:
     runs = inputs.live_runs
     if not runs:
-        raise UsageError(NO_QUESTIONS)
+        raise UsageError(SEARCH.no_questions)
     notes = [*SEARCH_NOTES, live_settings(runs)]
     yield table("search", "Searching for paths, measured live", SEARCHED, live_lines(runs), notes, live=True)
     yield _paper_table()
@@ -173,7 +172,7 @@ SEARCH: Final = Experiment(
     "predictive and φ-decoding beside ddc and sure, live (table 2)",
     "Searching for paths",
     _measure_searches,
-    "needed",
+    "only",
     reads=("strategies",),
     compared=SEARCHES,
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.paper.experiment import Experiment, Found, Inputs
+from sureenough.bench.experiment import Experiment, Found, Inputs
 from sureenough.bench.paper.failure_modes import synthetic_paths
 from sureenough.bench.paper.live_tables import live_settings
 from sureenough.bench.paper.shared import VARIED, settings_note

@@ -6,18 +6,17 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.paper import shared as s
-from sureenough.bench.paper.experiment import (
+from sureenough.bench.experiment import (
     PAPER_BUDGET,
     Experiment,
     Found,
     Inputs,
     Results,
     cell_options,
-    notes_and_pools,
-    replay_inputs,
+    replay_experiment,
     whole_numbers,
 )
+from sureenough.bench.paper import shared as s
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay import Line, ReplayCell, recorded_paths
 from sureenough.bench.result import Axis, Figure, Series, grouped
@@ -53,30 +52,12 @@ VIEWS: Final = {
 }
 
 
-def _measure(inputs: Inputs) -> Iterator[Found]:
-    """Every method under every budget of paths, then under every cap on tokens."""
+def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
+    """Every method under every budget of paths, then under every cap on tokens; the same for all pools."""
     if inputs.options.max_tokens is not None:
         raise UsageError("scaling has caps of its own; leave max_tokens out")
     pools = [Pool(source.pool, skip_damaged=inputs.settings.skip_damaged) for source in inputs.sources]
     budgets = whole_numbers("a budget", inputs.sweep) if inputs.sweep else _budgets(inputs, pools)
-    caps = _caps(pools, budgets)
-    results = replay_inputs(inputs, lambda inputs, pool: _cells(inputs, pool, budgets, caps))
-    free = [[line for line in lines if line.cell.options.max_tokens is None] for lines in results]
-    capped = [[line for line in lines if line.cell.options.max_tokens is not None] for lines in results]
-    yield from (BUDGETS_TABLE(free), CAPS_TABLE(capped))
-    if len(results) > 1:
-        yield from _figures(f"Mean of {len(results)} datasets", "mean", free, capped)
-    for place, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
-        yield from _figures(by_paths[0].source.label, str(place), [by_paths], [by_tokens])
-    above = max(budgets) > min(map(recorded_paths, pools), default=0)
-    for found in notes_and_pools(inputs, results):
-        if above or not isinstance(found, str) or "recorded paths" not in found:
-            yield found
-    yield f"budgets: {', '.join(map(str, budgets))} paths; a method with an init phase starts at budgets that hold it"
-    yield "a cap ends the run with the vote so far; a method that is cut in its init phase votes uncalibrated"
-
-
-def _cells(inputs: Inputs, pool: OpenPool, budgets: Sequence[int], caps: Sequence[int]) -> list[ReplayCell]:
     names, largest = inputs.strategies or COMPARED, max(budgets)
     by_paths = [
         ReplayCell(f"{name}/{n}", name, cell_options(inputs, pool.window, paths=n))
@@ -88,22 +69,34 @@ def _cells(inputs: Inputs, pool: OpenPool, budgets: Sequence[int], caps: Sequenc
         ReplayCell(f"{name}/cap {cap}", name, cell_options(inputs, pool.window, paths=largest, max_tokens=cap))
         for name in names
         if largest >= resolve(name).warmup
-        for cap in caps
+        for cap in _caps(pools, budgets)
     ]
     return [*by_paths, *by_tokens]
 
 
 def _budgets(inputs: Inputs, pools: Sequence[Pool]) -> list[int]:
     """Powers of two up to the most that all pools have."""
-    recorded = min((recorded_paths(pool) for pool in pools), default=1)
-    most = min(inputs.options.paths or PAPER_BUDGET, recorded)
+    most = min(inputs.options.paths or PAPER_BUDGET, *map(recorded_paths, pools))
     return [*(1 << i for i in range(most.bit_length()) if 1 << i < most), most]
 
 
 def _caps(pools: Sequence[Pool], budgets: Sequence[int]) -> list[int]:
     """The tokens of that many mean paths, to two digits; the same for all pools, so that they can be averaged."""
-    mean = fmean(pool.tokens / pool.rows for pool in pools) if pools else 1.0
+    mean = fmean(pool.tokens / pool.rows for pool in pools)
     return sorted({int(float(f"{mean * n:.2g}")) for n in budgets})
+
+
+def _found(results: Results) -> Iterator[Found]:
+    free = [[line for line in lines if line.cell.options.max_tokens is None] for lines in results]
+    capped = [[line for line in lines if line.cell.options.max_tokens is not None] for lines in results]
+    yield from BUDGETS_TABLE(free)
+    yield from CAPS_TABLE(capped)
+    if len(results) > 1:
+        yield from _figures(f"Mean of {len(results)} datasets", "mean", free, capped)
+    for place, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
+        yield from _figures(by_paths[0].source.label, str(place), [by_paths], [by_tokens])
+    yield "a method with an init phase starts at budgets that hold it"
+    yield "a cap ends the run with the vote so far; a method that is cut in its init phase votes uncalibrated"
 
 
 def _figures(label: str, suffix: str, free: Results, capped: Results) -> Iterator[Figure]:
@@ -125,6 +118,6 @@ EXPERIMENT: Final = Experiment(
     "scaling",
     "accuracy against tokens, voting size and caps (figures 4 and 8)",
     "Scaling: accuracy against tokens",
-    _measure,
+    replay_experiment(_cells, _found),
     reads=("strategies", "sweep"),
 )

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite, nan
 from statistics import fmean
 from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
+from sureenough.bench.experiment import Part, Results
 from sureenough.bench.paper import published
-from sureenough.bench.paper.experiment import PartOf, Results
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
 from sureenough.bench.replay import CellResult, Line
 from sureenough.bench.result import Axis, Figure, Series, grouped
 from sureenough.bench.score import StrategyRuns, intervals
-from sureenough.bench.tables import (
-    Cell,
-    Field,
-    Kind,
-    Measure,
-    Table,
-    columns,
-    field,
-    heading,
-    measure,
-    table,
-)
+from sureenough.bench.tables import Cell, Field, Kind, Measure, Table, columns, field, heading, measure, table
 from sureenough.core.confidence import Floats
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByLowest, BySignals, BySoftmax
-from sureenough.spec import resolve
+from sureenough.spec import render, resolve
 
 T = TypeVar("T")
 
@@ -57,8 +47,7 @@ def changed(runs: StrategyRuns, first: StrategyRuns) -> tuple[int, int]:
 def _difference(line: Line) -> Measure:
     """To the first strategy; that strategy itself has no interval."""
     row = line.row
-    missing = float("nan"), float("nan")
-    return measure(row.difference, missing if line.runs is line.first else row.difference_interval)
+    return measure(row.difference, (nan, nan) if line.runs is line.first else row.difference_interval)
 
 
 def strategy_name(line: Line) -> str:
@@ -120,19 +109,19 @@ def everything(number: int) -> list[Field[Line]]:
 
 def cell_table(
     name: str, title: str, fields: Sequence[Field[Line]], notes: Sequence[str] = (), *, averaged: bool = False
-) -> Callable[[Results], Table]:
+) -> Part:
     """One row per cell and source; columns of the paper only if it has a number for one of them.
 
     `averaged` adds a row per cell with the mean over datasets.
     """
 
-    def build(results: Results) -> Table:
+    def build(results: Results) -> Iterator[Table]:
         lines = [line for source in results for line in source]
         shown, explained = with_printed(fields, lines)
         made = table(name, title, shown, lines, [*notes, *explained, settings_of(lines)])
         if averaged and len(results) > 1 and same_cells(results):
             made.rows.extend(_average(shown, same) for same in zip(*results, strict=True))
-        return made
+        yield made
 
     return build
 
@@ -169,7 +158,6 @@ def _average(fields: Sequence[Field[CellResult]], lines: Sequence[CellResult]) -
     return list(map(cell, fields))
 
 
-ALL: Final = "all together"
 COLUMNS: Final = [
     *columns("text", "model", "dataset", "strategy", "compared with"),
     *columns("count", "questions"),
@@ -187,19 +175,22 @@ READING: Final = (
 )
 
 
-def compared_table(title: str) -> Callable[[Results], Table]:
+def compared_table(title: str) -> Part:
     """Every method against the first of its model, dataset by dataset and over all of them."""
 
-    def build(results: Results) -> Table:
+    def build(results: Results) -> Iterator[Table]:
         rows: list[list[Cell]] = []
         for group in by_model(results):
             for same in list(zip(*group, strict=True))[1:]:
-                samples = [(line.source.dataset, _gains(line)) for line in same]
+                samples = {line.source.dataset: _gains([line]) for line in same}
                 if len(same) > 1:
-                    samples.append((ALL, _joined(same)))
-                rows += [_compared(name, same[0], group[0][0], gains) for name, gains in samples]
+                    samples["all together"] = _gains(same)
+                first = group[0][0].cell.label
+                for dataset, gains in samples.items():
+                    names = [same[0].source.model, dataset, same[0].cell.label, first]
+                    rows.append([*names, *_compared(gains, same[0].cell.options.seed)])
         settings = settings_of([line for lines in results for line in lines])
-        return Table("pooled", title, COLUMNS, rows, [*READING, settings])
+        yield Table("pooled", title, COLUMNS, rows, [*READING, settings])
 
     return build
 
@@ -210,33 +201,27 @@ def by_model(results: Results) -> list[list[list[CellResult]]]:
     return list(models.values())
 
 
-def _gains(line: CellResult) -> Floats:
-    """By question; NaN without a gold answer."""
-    return np.subtract(line.runs.right, line.first.right)
-
-
-def _joined(lines: Sequence[CellResult]) -> Floats:
-    """Known by id and gold answer: files of different questions may use the same ids."""
+def _gains(lines: Sequence[CellResult]) -> Floats:
+    """By graded question, known by id and gold answer: files of different questions may use the same ids."""
     gains: dict[tuple[str, str | None], float] = {}
     for line in lines:
-        for question, gain in zip(line.opened.questions, _gains(line).tolist(), strict=True):
-            gains.setdefault((question.id, question.gold), gain)
+        for question, gain in zip(line.opened.questions, np.subtract(line.runs.right, line.first.right), strict=True):
+            if isfinite(gain):
+                gains.setdefault((question.id, question.gold), gain)
     return np.array(list(gains.values()))
 
 
-def _compared(dataset: str, line: CellResult, first: CellResult, gains: Floats) -> list[Cell]:
-    graded = gains[np.isfinite(gains)]
-    names: list[Cell] = [line.source.model, dataset, line.cell.label, first.cell.label, len(graded)]
-    if not graded.size:
-        return [*names, None, None, None, None]
-    error = paired(graded, IMAGINED["accuracy"])[1]
-    gained, lost = int((graded > 0).sum()), int((graded < 0).sum())
-    return [*names, resampled(graded, line.cell.options.seed), gained, lost, 100 * DETECT * error]
+def _compared(gains: Floats, seed: int) -> list[Cell]:
+    if not gains.size:
+        return [0, None, None, None, None]
+    error = paired(gains, IMAGINED["accuracy"])[1]
+    gained, lost = int((gains > 0).sum()), int((gains < 0).sum())
+    return [len(gains), resampled(gains, seed), gained, lost, 100 * DETECT * error]
 
 
 def resampled(values: Floats, seed: int) -> Measure:
     """The mean, with its 95% interval by resampling."""
-    return measure(float(values.mean()) if values.size else float("nan"), intervals(values.reshape(-1, 1), seed)[0])
+    return measure(float(values.mean()) if values.size else nan, intervals(values.reshape(-1, 1), seed)[0])
 
 
 # -- the settings that every table ends with
@@ -255,20 +240,17 @@ def settings_note(
 
 def settings_of(lines: Sequence[CellResult]) -> str:
     """The settings of replayed cells."""
-    options = lines[0].cell.options
     return settings_note(
-        window=_by_dataset(lines, lambda line: line.cell.options.window),
-        budget=_by_dataset(lines, _budget),
-        repeats=f"{lines[0].row.repeats} (orders of the recorded paths, seed {options.seed})",
-        weights=weight_scales(dict.fromkeys(line.cell.strategy for line in lines)),
+        window=by_dataset((line.source.dataset, line.cell.options.window) for line in lines),
+        budget=by_dataset((line.source.dataset, _budget(line)) for line in lines),
+        repeats=f"{lines[0].row.repeats} (orders of the recorded paths, seed {lines[0].cell.options.seed})",
+        weights=weight_scales(line.cell.strategy for line in lines),
     )
 
 
 def pool_windows(pools: Iterable[OpenPool]) -> str:
     """The windows of pools that were read path by path."""
-    windows = {pool.source.dataset: pool.window for pool in pools}
-    same = len(set(windows.values())) == 1
-    return str(next(iter(windows.values()))) if same else ", ".join(f"{name} {n}" for name, n in windows.items())
+    return by_dataset((pool.source.dataset, pool.window) for pool in pools)
 
 
 def _budget(line: CellResult) -> str:
@@ -279,24 +261,24 @@ def _budget(line: CellResult) -> str:
     return paths if options.max_tokens is None else f"{paths}, {options.max_tokens:,} tokens"
 
 
-def _by_dataset(lines: Sequence[CellResult], value: Callable[[CellResult], object]) -> str:
-    """One value for all lines, or one per dataset; cells of a dataset that differ are told apart by the table."""
-    values = dict.fromkeys((line.source.dataset, str(value(line))) for line in lines)
-    if len(values) > len({dataset for dataset, _ in values}):
+def by_dataset(values: Iterable[tuple[str, object]]) -> str:
+    """One value for all datasets, or one for each; values that differ within a dataset are told apart by the table."""
+    pairs = dict.fromkeys(values)
+    if len(pairs) > len({dataset for dataset, _ in pairs}):
         return VARIED
-    texts = grouped(values, lambda pair: pair[1])
+    texts = grouped(pairs, lambda pair: pair[1])
     if len(texts) == 1:
-        return next(iter(texts))
-    return ", ".join(f"{text} on {' and '.join(dataset for dataset, _ in pairs)}" for text, pairs in texts.items())
+        return str(next(iter(texts)))
+    return ", ".join(f"{text} on {' and '.join(dataset for dataset, _ in same)}" for text, same in texts.items())
 
 
 def weight_scales(strategies: Iterable[str | Strategy]) -> str:
     """The scale that all strategies have in common, or each with the strategies that have it."""
-    scales = grouped(strategies, lambda strategy: weight_scale(resolve(strategy)))
+    named = {render(one): one for one in map(resolve, strategies)}
+    scales = grouped(named, lambda name: weight_scale(named[name]))
     if len(scales) == 1:
         return next(iter(scales))
-    names = {scale: [getattr(one, "name", one) for one in same] for scale, same in scales.items()}
-    return ", ".join(f"{scale} ({', '.join(map(str, same))})" for scale, same in names.items())
+    return ", ".join(f"{scale} ({', '.join(same)})" for scale, same in scales.items())
 
 
 def weight_scale(strategy: Strategy) -> str:
@@ -328,19 +310,19 @@ def series(name: str, lines: Sequence[Line], x: Sequence[str | float | None], y:
     return Series(name, list(x), [y.number(line) for line in lines], lows, highs)
 
 
-def cell_figure(name: str, title: str, y: Field[Line], sweep: Axis | None = None) -> PartOf:
+def cell_figure(name: str, title: str, y: Field[Line], sweep: Axis | None = None) -> Part:
     """Bars by label, one per source; or a line per source along the sweep's values, which are the cells' labels.
 
     And the plain mean over several sources that have the same cells.
     """
 
-    def build(results: Results) -> Figure:
+    def build(results: Results) -> Iterator[Figure]:
         places = [[line.cell.label if sweep is None else float(line.cell.label) for line in lines] for lines in results]
         every = [series(legend(lines, results), lines, x, y) for lines, x in zip(results, places, strict=True)]
         if len(results) > 1 and same_cells(results):
             means = [mean(map(y.number, same)) for same in zip(*results, strict=True)]
             every.append(Series("mean", [*places[0]], means))
-        return Figure(name, title, "line" if sweep else "bar", sweep or CATEGORIES, axis(y), every)
+        yield Figure(name, title, "line" if sweep else "bar", sweep or CATEGORIES, axis(y), every)
 
     return build
 

@@ -15,9 +15,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from sureenough.bench.experiment import Experiment, Found, Inputs, PoolResults, over_pools
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.paper.calibration import ReadSignals, by_difficulty
-from sureenough.bench.paper.experiment import Experiment, Found, Inputs, PoolResults, over_pools
 from sureenough.bench.paper.shared import CATEGORIES, VARIED, mean, pool_windows, resampled, settings_note
 from sureenough.bench.result import Axis, Figure, Series
 from sureenough.bench.tables import Cell, Column, Measure, Table, columns

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.report.figures import MISSING, can_draw, draw
 from sureenough.bench.report.page import page, slug
 from sureenough.bench.result import ExperimentResult, read
@@ -31,8 +32,6 @@ class Report(NamedTuple):
 
 def saved(run: Path) -> list[ExperimentResult]:
     """A run folder's results, in the order of the experiments."""
-    from sureenough.bench.paper import EXPERIMENTS
-
     folder = run / "results"
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []
     if not files:

@@ -6,7 +6,6 @@ To measure is to yield what was found, in any order: tables, figures, notes, and
 from __future__ import annotations
 
 import platform
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,11 +33,11 @@ from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, Poo
 from sureenough.bench.tables import Table
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
-from sureenough.spec import resolve
 from sureenough.strategies import COMPARED
 
 T = TypeVar("T")
-Live = Literal["no", "optional", "needed"]
+Live = Literal["no", "optional", "needed", "only"]
+"""Whether live runs are read; with `needed`, recorded paths will do as well, and none are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +52,6 @@ class Inputs:
     live_runs: Sequence[LiveRun] = ()
     progress: Progress = lambda done, total: None
     command: str = ""  # as typed, without secrets, for the provenance
-
-    def chosen(self) -> dict[str, Any]:
-        """The inputs that differ from their defaults, for the provenance."""
-        own = {name: getattr(self, name) for name in READS}
-        return {name: value for name, value in own.items() if value is not None} | changed_settings(
-            self.options, self.settings
-        )
 
 
 Found = Table | Figure | str | OpenPool | Recommendation | PoolQuestions
@@ -85,6 +77,10 @@ class Experiment:
     reads: tuple[str, ...] = ()  # of READS
     compared: tuple[str, ...] = COMPARED  # what runs live by default
 
+    @property
+    def no_questions(self) -> str:
+        return f"{self.name} samples as it goes: give --dataset, and --url and --model for a server"
+
     def check(self, **inputs: object) -> None:
         """Refuse inputs that would have no effect."""
         for name, refusal in READS.items():
@@ -94,24 +90,34 @@ class Experiment:
     def run(self, inputs: Inputs) -> ExperimentResult:
         """Measure, and say how it was done."""
         started = time.monotonic()
-        self.check(strategies=inputs.strategies, sweep=inputs.sweep)
-        for name in inputs.strategies or ():
-            resolve(name)
+        own = {name: getattr(inputs, name) for name in READS}
+        self.check(**own)
         found = list(self.measure(inputs))
 
         def every(kind: type[T]) -> list[T]:
             return [one for one in found if isinstance(one, kind)]
 
         provenance = Provenance(
-            command=inputs.command or _command(self.name, inputs),
+            command=inputs.command or f"sureenough bench {self.name}",
             versions={
                 "sureenough": __version__,
                 "python": platform.python_version(),
                 "numpy": np.__version__,
                 "scipy": scipy.__version__,
             },
-            pools=[_pool_used(opened) for opened in every(OpenPool)],
-            settings=inputs.chosen(),
+            pools=[
+                PoolUsed(
+                    one.source.dataset,
+                    one.source.model,
+                    one.pool.file.name,
+                    one.judge.sha256,
+                    len(one.judge.judged),
+                    one.pool.rows,
+                )
+                for one in every(OpenPool)
+            ],
+            settings={name: value for name, value in own.items() if value is not None}
+            | changed_settings(inputs.options, inputs.settings),
             seconds=round(time.monotonic() - started, 3),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -121,23 +127,12 @@ class Experiment:
         )  # fmt: skip
 
 
-def _pool_used(opened: OpenPool) -> PoolUsed:
-    source, pool = opened.source, opened.pool
-    judge = opened.judge
-    return PoolUsed(source.dataset, source.model, pool.file.name, judge.sha256, len(judge.judged), pool.rows)
-
-
-def _command(name: str, inputs: Inputs) -> str:
-    """What a user would type for these inputs; pools by their file names."""
-    words = ["sureenough", "bench", name]
-    for source in inputs.sources:
-        words += ["--pool", source.pool.name]
-    return shlex.join(words)
-
-
 def need_pools(inputs: Inputs) -> None:
     if not inputs.sources:
         raise UsageError("this experiment replays recorded paths: name a pool, or record one with `sureenough record`")
+
+
+# -- what experiments make of the questions of a pool
 
 
 class PoolResults(NamedTuple, Generic[T]):
@@ -166,12 +161,14 @@ def whole_numbers(noun: str, values: Sequence[float]) -> list[int]:
     return [int(value) for value in values]
 
 
+# -- experiments that replay strategies
+
 PAPER_BUDGET: Final = 512
 
 Results = Sequence[list[CellResult]]
 """The cells of every source."""
 CellsOf = Callable[[Inputs, OpenPool], list[ReplayCell]]
-PartOf = Callable[[Results], Table | Figure]
+Part = Callable[[Results], Iterator[Found]]
 
 
 def cell_options(inputs: Inputs, window: int, **changes: Any) -> RunOptions:
@@ -191,34 +188,21 @@ def strategy_cells(names: Sequence[str]) -> CellsOf:
     return cells
 
 
-def replay_inputs(inputs: Inputs, cells_of: CellsOf) -> Results:
-    """Replay the inputs' pools under the cells."""
-    need_pools(inputs)
-    return replay_cells(
-        inputs.sources, lambda pool: cells_of(inputs, pool), inputs.settings, window=inputs.options.window,
-        progress=inputs.progress,
-    )  # fmt: skip
-
-
-def notes_and_pools(inputs: Inputs, results: Results) -> Iterator[str | OpenPool]:
-    """What a reader of the tables of a replay should know."""
-    for lines in results:
-        yield lines[0].opened
-        yield from (f"{lines[0].source.dataset}: {note}" for note in replay_notes(lines, inputs.settings))
-
-
-def replay_experiment(
-    cells_of: CellsOf, *parts: PartOf, row_notes: bool = False
-) -> Callable[[Inputs], Iterator[Found]]:
+def replay_experiment(cells_of: CellsOf, *parts: Part, row_notes: bool = False) -> Callable[[Inputs], Iterator[Found]]:
     """How to measure an experiment that is nothing but cells, and tables and figures of them."""
 
     def measure(inputs: Inputs) -> Iterator[Found]:
-        results = replay_inputs(inputs, cells_of)
-        yield from (part(results) for part in parts)
-        yield from notes_and_pools(inputs, results)
-        if row_notes:
-            yield from (
-                f"{line.source.dataset}: {note}" for lines in results for line in lines for note in line.row.notes
-            )
+        need_pools(inputs)
+        results = replay_cells(
+            inputs.sources, lambda pool: cells_of(inputs, pool), inputs.settings, window=inputs.options.window,
+            progress=inputs.progress,
+        )  # fmt: skip
+        for part in parts:
+            yield from part(results)
+        for lines in results:
+            yield lines[0].opened
+            notes = replay_notes(lines, inputs.settings)
+            notes += [note for line in lines for note in line.row.notes] if row_notes else []
+            yield from (f"{lines[0].source.dataset}: {note}" for note in notes)
 
     return measure
