@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 from msgspec.structs import astuple
@@ -52,24 +52,6 @@ def live_problem() -> GeneratedProblem:
     return generate(5, seed=3, n=2)[-1]
 
 
-class LiveAnswer(NamedTuple):
-    """The live question and its outcome."""
-
-    problem: GeneratedProblem
-    outcome: Outcome
-    full_tokens: float | None  # about what all paths to their end would have taken
-    seconds: float | None  # None if it was recorded
-
-    @property
-    def right(self) -> bool:
-        return self.outcome.answer is not None and same(self.outcome.answer, self.problem.gold)
-
-    def to_json(self) -> dict[str, Any]:
-        """The question, its outcome and its time."""
-        extra = {"right": self.right, "full_tokens": self.full_tokens, "seconds": self.seconds}
-        return {**asdict(self.problem), **extra, **self.outcome.to_json()}
-
-
 @with_options(run=run_options(RunOptions(), only=("seed",)))
 def command(
     *,
@@ -79,13 +61,13 @@ def command(
 ) -> None:
     """Ask one hard question live, then compare strategies on recorded paths; needs only this machine."""
     started = time.monotonic()
-    answer = _live_part(run.seed, as_json) if live else None
-    if answer is not None and answer.outcome.reason == "interrupted":
+    answer = _ask_live(run.seed, as_json) if live else None
+    if answer is not None and answer["reason"] == "interrupted":
         raise typer.Exit(130)
     result = compare(BUILTIN_POOL, COMPARED, repeats=REPEATS)
     if as_json:
         report = {
-            "live": None if answer is None else answer.to_json(),
+            "live": answer,
             "comparison": to_json([result]),
             "advice": "\n".join(result.advice()[1:]),
             "seconds": time.monotonic() - started,
@@ -95,68 +77,42 @@ def command(
         echo("\n".join([*comparison_lines(result), *result.advice()]))
 
 
-def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:
-    """The live question, and its recording if the live run does not show how a vote settles; None without an engine."""
+def _ask_live(seed: int, quiet: bool) -> dict[str, Any] | None:
+    """Ask the question, and show its recording if no live run could show how a vote settles; the outcome as JSON."""
     problem = live_problem()
-    if not quiet:
-        echo(f"A hard question for the tiny built-in model, sampled up to {PATHS} times on this machine:")
-        echo(f"  {problem.question}")
-    answer: LiveAnswer | None = None
-    shown: list[str] = []
+    say = (lambda text: None) if quiet else echo
+    say(f"A hard question for the tiny built-in model, sampled up to {PATHS} times on this machine:")
+    say(f"  {problem.question}")
+    answer: dict[str, Any] | None = None
     try:
-        answer = _ask(problem, seed, quiet)
-        shown = [*live_lines(answer), ""]
+        engine = Local(slots=PARALLEL)
+        engine.prepare()
+        started = time.monotonic()
+        with display(quiet, plain=False) as readers:
+            log = RunLogWriter({}, *readers)
+            out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL, seed=seed,
+                      hurry=None, deadline=DEADLINE, observers=[log])  # fmt: skip
+        full_tokens, seconds = log.view.summary.get("full_budget_tokens"), time.monotonic() - started
+        right = out.answer is not None and same(out.answer, problem.gold)
+        answer = asdict(problem) | {"right": right, "full_tokens": full_tokens, "seconds": seconds} | out.to_json()
+        say(f"{explained(out, problem.gold, full_tokens)} That took {seconds:.1f} s.\n")
     except UsageError as error:
         echo(f"It cannot be asked live: {error}.", err=True)
-    if answer is None or answer.outcome.reason == "deadline":
-        shown += ["The same question as it was recorded:", *live_lines(_recorded(problem)), ""]
-    if shown and not quiet:
-        echo("\n".join(shown))
+    if answer is None or answer["reason"] == "deadline":
+        pool = Pool(PROBLEMS_POOL)
+        paths = next(question.paths for question in pool if question.id == problem.id)
+        out = replay(paths, STRATEGY, window=pool.info.window)
+        say("The same question as it was recorded:")
+        say(explained(out, problem.gold, sum(path.tokens for path in paths)) + "\n")
     return answer
 
 
-def _ask(problem: GeneratedProblem, seed: int, quiet: bool) -> LiveAnswer:
-    engine = Local(slots=PARALLEL)
-    engine.prepare()
-    started = time.monotonic()
-    with display(quiet, plain=False) as readers:
-        log = RunLogWriter({}, *readers)
-        out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL, seed=seed,
-                  hurry=None, deadline=DEADLINE, observers=[log])  # fmt: skip
-    return LiveAnswer(problem, out, log.view.summary.get("full_budget_tokens"), time.monotonic() - started)
-
-
-def _recorded(problem: GeneratedProblem) -> LiveAnswer:
-    """What the strategy does on the recorded paths of the question; the same on every machine."""
-    pool = Pool(PROBLEMS_POOL)
-    question = next(question for question in pool if question.id == problem.id)
-    out = replay(question.paths, STRATEGY, window=pool.info.window)
-    return LiveAnswer(problem, out, sum(path.tokens for path in question.paths), None)
-
-
-def live_lines(answer: LiveAnswer) -> Iterator[str]:
-    """The outcome of the live question: the answer, what was pruned, why it stopped, what it saved."""
-    out, gold, full_tokens = answer.outcome, answer.problem.gold, answer.full_tokens
-    if out.answer is None:
-        yield f"No answer; it is {gold}."
-    else:
-        share = out.votes[out.answer] / sum(out.votes.values())
-        verdict = "right" if answer.right else f"wrong, it is {gold}"
-        yield f"Answer: {out.answer} ({verdict}), with {share:.0%} of the votes."
-    pruned = f"; {out.pruned} were cut off when their confidence dropped" if out.pruned else ""
-    yield f"{out.started} of {out.options.paths} paths were started{pruned}."
-    if out.reason == "settled":
-        yield f"Then the vote was settled. {out.verdict.why}"
-    elif out.reason == "interrupted":
-        yield "The run was interrupted; this is the vote so far."
-    elif out.reason == "deadline":
-        yield "This machine is slow or busy: the run was ended here, with the vote so far."
-    cost = f"{out.tokens.total:,} tokens" + ("" if answer.seconds is None else f" in {answer.seconds:.1f} s")
+def explained(out: Outcome, gold: str, full_tokens: float | None) -> str:
+    """A run in sentences, with the right answer and about what all paths to their end would have taken."""
+    text = f"{out.explain()}\nThe right answer is {gold}."
     if full_tokens is None or full_tokens <= out.tokens.total:
-        yield f"It took {cost}."
-    else:
-        all_paths = f"all {out.options.paths} paths to their end would have taken about {round(full_tokens, -2):,.0f}"
-        yield f"It took {cost}; {all_paths}."
+        return text
+    return f"{text} All {out.options.paths} paths to their end would take about {round(full_tokens, -2):,.0f} tokens."
 
 
 def comparison_lines(result: Comparison) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -18,14 +18,13 @@ from sureenough.cli.engine import EngineOptions
 from sureenough.cli.options import AsJson, option_group, with_options
 from sureenough.cli.terminal import echo, plural
 from sureenough.drivers.search import PromptGrowth
-from sureenough.engines.base import End, Engine, ExtendOptions, Prompt, TokenStream, as_part
+from sureenough.engines.base import End, ExtendOptions, Prompt, TokenStream, as_part
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, settled_counters
-from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
 from sureenough.engines.openai.reply import ReplyParser
-from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
+from sureenough.engines.openai.wire import DONE, candidates, decode, request
 from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
 
@@ -41,7 +40,6 @@ TEMPLATE_FIX: Final = (
     "only strategies with a search need it; give the server a chat template that keeps the last message as "
     "it is (vLLM, SGLang: --chat-template FILE; llama.cpp: --chat-template-file FILE)"
 )
-BALANCED_TOKENS: Final = 32
 COUNTS: Final = ("server", "available", "running", "started", "finished", "failed", "tokens")
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
@@ -87,17 +85,11 @@ def command(
 
 async def _use_all(each: Sequence[EngineOptions]) -> Sequence[ServerLoad]:
     """Four short paths per server through the load balancer, and what each server did."""
-    balancer = LoadBalancer([replace(one, max_path_tokens=BALANCED_TOKENS).engine(quiet=True) for one in each])
-
-    async def read_path(ready: Engine, seed: int) -> None:
-        with suppress(EngineError):  # the counts tell
-            async with aclosing(ready.stream(Prompt.user("Count from 1 to 100."), seed=seed)) as chunks:
-                async for _ in chunks:
-                    pass
-
-    async with balancer.open(parallel=4 * len(each)) as ready, asyncio.TaskGroup() as tasks:
-        for seed in range(4 * len(each)):
-            tasks.create_task(read_path(ready, seed))
+    balancer = LoadBalancer([replace(one, max_path_tokens=32).engine(quiet=True) for one in each])
+    seeds = range(4 * len(each))
+    async with balancer.open(parallel=len(seeds)) as ready:
+        paths = [collect(ready.stream(Prompt.user("Count from 1 to 100."), seed=seed)) for seed in seeds]
+        await asyncio.gather(*paths, return_exceptions=True)  # the counts tell
     return balancer.loads
 
 
@@ -139,7 +131,7 @@ async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | No
     checks: list[Check] = []
     # llama.cpp's server closes a connection after a reply, perhaps when the next request is already on its way.
     if isinstance(engine, OpenAI):
-        engine = replace(engine, reuse=False)
+        engine = replace(engine, reuse=False, retries=1)
     async with engine.open(parallel=8) as ready:
         connection = ready.connection if isinstance(ready, LocalConnection) else ready
         for name, run in CHECKS.items():
@@ -191,7 +183,8 @@ async def check_distinct(connection: OpenAIConnection) -> Check:
     probe = await sample(connection, seed=3)
     if not probe.columns:
         return Check(None, NO_LOGPROBS)
-    repeats = probe.repeats
+    repeats = RepeatCounter()
+    repeats.add(probe.columns)
     found = f"{repeats.repeats} of {repeats.tokens} tokens repeat the candidates of the token before"
     return Check(not repeats.repeated, found, "SGLang: upgrade, or --stream-interval 1")
 
@@ -234,26 +227,21 @@ async def check_chunks(connection: OpenAIConnection) -> Check:
     probe = await sample(connection, tokens=64)
     if not probe.columns:
         return Check(None, NO_LOGPROBS)
-    return Check(True, f"{len(probe.columns) / len(probe.sizes):.1f} tokens per chunk")
+    return Check(True, f"{len(probe.columns) / probe.chunks:.1f} tokens per chunk")
 
 
 async def check_highest_k(connection: OpenAIConnection) -> Check:
     """The largest number of candidates that the server sends."""
-    failure: EngineError | None = None
     for k in TRIED_K:
         try:
             probe = await sample(connection, k=k, tokens=2)
         except EngineUnavailable:
             raise
-        except EngineError as error:
-            failure = error
+        except EngineError:  # too many for this server
             continue
-        failure = None
         if probe.columns and min(map(len, probe.columns)) >= k:
             return Check(k >= 20, f"{k} of those tried", FIXES.format(k=20))
-    if failure is not None:
-        raise failure
-    return Check(False, "no log-probabilities at all", FIXES.format(k=20))
+    return Check(False, NO_LOGPROBS, FIXES.format(k=20))
 
 
 async def check_inside(connection: OpenAIConnection) -> Check:
@@ -335,8 +323,7 @@ class CandidateParser(ReplyParser):
     def __init__(self, k: int, limit: int) -> None:
         super().__init__(k, signals=False, limit=limit)
         self.columns: list[list[float]] = []  # log-probabilities of each token's candidates
-        self.sizes: list[int] = []  # tokens per chunk
-        self.repeats = RepeatCounter()
+        self.chunks = 0  # with candidates
         self.text = ""
 
     def receive(self, data: bytes) -> None:
@@ -345,8 +332,7 @@ class CandidateParser(ReplyParser):
             for choice in decode(data).choices:
                 columns = candidates(choice.logprobs)[1] if choice.logprobs is not None else []
                 self.columns += columns
-                self.repeats.add(columns)
-                self.sizes += [len(columns)] if columns else []
+                self.chunks += bool(columns)
         super().receive(data)
 
 
@@ -363,16 +349,11 @@ async def sample(
     engine = replace(connection.engine, k=k, temperature=temperature, top_p=1.0, max_path_tokens=tokens)
     body = request(PROMPT, seed, model=engine.model, chat=engine.chat, k=k, sampling=engine.sampling())
     probe = CandidateParser(k, tokens)
-    try:
-        async with aclosing(connection.with_engine(engine).read(body, probe)) as chunks:
-            async for chunk in chunks:
-                probe.text += chunk.text
-                if stop is not None and probe.tokens >= stop:
-                    break
-    except InvalidReply as error:
-        raise connection.errors.invalid_reply(error) from None
-    except TransportError as error:
-        raise connection.errors.unreachable(error) from None
+    async with aclosing(connection.with_engine(engine).generate(PROMPT, body, tokens, lambda **_: probe)) as chunks:
+        async for chunk in chunks:
+            probe.text += chunk.text
+            if stop is not None and probe.tokens >= stop:
+                break
     return probe
 
 

@@ -169,7 +169,7 @@ class OpenAIConnection(Engine):
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
         parser = partial(ReplyParser, engine.k, fields=self.reasoning_fields)
-        return self._generate(prompt, body, engine.max_path_tokens, parser)
+        return self.generate(prompt, body, engine.max_path_tokens, parser)
 
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which a chat server receives as the start of the last message.
@@ -187,7 +187,7 @@ class OpenAIConnection(Engine):
         prompt = replace(prompt, watch=None)
         parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.reasoning_fields)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
-            generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
+            generated = self.generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:
                 async with aclosing(generated) as chunks:
                     async for chunk in chunks:
@@ -205,7 +205,7 @@ class OpenAIConnection(Engine):
             )
         yield End("length")
 
-    async def _generate(
+    async def generate(
         self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]
     ) -> AsyncGenerator[Part, None]:
         """The chunks of one reply; the request is sent again while its first token has not arrived."""
