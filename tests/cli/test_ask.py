@@ -120,7 +120,7 @@ def test_the_log_of_a_run(url: str, serve: Serve, tmp_path: Path) -> None:
     assert ask("?", "--url", serve(status=404), *words).returncode == 3
     assert "error" in json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1]), "an error is logged, too"
     refused = ask("?", "--url", url, *words[:-1], str(tmp_path / "none" / "run.jsonl"))
-    assert (refused.returncode, "is not a folder" in refused.stderr) == (2, True)
+    assert (refused.returncode, "cannot write" in refused.stderr) == (2, True)
 
 
 def test_a_log_that_cannot_be_written_costs_neither_tokens_nor_the_answer(

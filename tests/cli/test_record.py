@@ -153,7 +153,7 @@ def test_an_estimate_of_what_is_missing(url: str, dataset: Path, tmp_path: Path)
         ("pool\udcff.parquet", "is not a name in UTF-8; name another output", False),
         ("sums.jsonl", "is a file; with --rows-per-part, the output is a folder", True),
         ("dangling", "is a file; with --rows-per-part", True),
-        (".", "is a folder without parts of a pool", True),
+        (".", "which is not a part of the pool", True),
         ("pool", "was not made by `sureenough", True),
         ("s3:/bucket/pool", "is not on this machine", True),
     ],

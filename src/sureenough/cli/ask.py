@@ -32,7 +32,7 @@ from sureenough.cli.options import (
 )
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import Spent
 from sureenough.drivers.observers import Observer, WinnerTranscript
 from sureenough.drivers.run_log import LineReader, RunHead, RunLogWriter, save_log
 from sureenough.engines.local.engine import Local
@@ -84,17 +84,17 @@ def command(
             question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
         )
         writer.end(out)
-    money = prices.cost(out.tokens.prompt + out.tokens.reread, out.tokens.total)
-    transcript = winner.of(out.answer) if out.answer is not None else None
-    number, text = (None, None) if transcript is None else (transcript.path, transcript.text)
+    cost = prices.cost(out.tokens.prompt + out.tokens.reread, out.tokens.total)
+    shown = winner.of(out.answer)
+    path, text = (shown.path, shown.text) if shown is not None else (None, None)
     if as_json:
-        extra = {"seconds": round(time.monotonic() - started, 3), "cost": money, "path": number, "text": text}
+        extra = {"seconds": round(time.monotonic() - started, 3), "cost": cost, "path": path, "text": text}
         typer.echo(json.dumps(out.to_json() | extra, allow_nan=False))
     else:
         if show_path and text is not None and not quiet:
-            echo(f"--- path {number}\n{text}\n---", err=True)
+            echo(f"--- path {path}\n{text}\n---", err=True)
         if not quiet:
-            echo("\n".join([out.explain(), *_remarks(out, money, isinstance(engine, Local))]), err=True)
+            echo("\n".join([out.explain(), *_remarks(out.tokens, cost, isinstance(engine, Local))]), err=True)
         if out.answer is not None:
             echo(out.answer)
     raise typer.Exit(0 if out.answer is not None else 1)
@@ -128,53 +128,40 @@ def _logged(head: RunHead, file: Path | None, readers: tuple[LineReader, ...]) -
         raise
     finally:
         if file is not None and (writer.view.result or writer.view.error):
-            _save_log(file, writer)
+            try:
+                save_log(file, writer.with_texts())
+            except OSError as error:  # as on a full disk, which must not take the answer with it
+                echo(f"Warning: the log could not be written to {file}: {error.strerror}", err=True)
 
 
 def _check_log(file: Path) -> None:
     """Refuse a log that cannot be written before anything is paid for."""
     if is_system_file(file) or (file.exists() and not file.is_file()):
         raise UsageError(f"{file} is not a place for a log; name a file to write, such as run.jsonl")
-    if not file.absolute().parent.is_dir():
-        raise UsageError(f"{file.parent} is not a folder; create it, or write the log elsewhere")
     try:
         check_writable(file)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}; write the log elsewhere") from None
 
 
-def _save_log(file: Path, writer: RunLogWriter) -> None:
-    """A log that is lost, as on a full disk, must not take the answer with it."""
-    try:
-        save_log(file, writer.with_texts())
-    except OSError as error:
-        echo(f"Warning: the log could not be written to {file}: {error.strerror}", err=True)
-
-
-def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
+def _remarks(spent: Spent, cost: float | None, is_local: bool) -> Iterator[str]:
     """What the token counts leave out, and what the run cost."""
-    spent = out.tokens
-    lines = []
     if not spent.prompt_known:
-        lines.append(
-            "Prompt: an unknown number of tokens in all requests of paths, none of which was read to its end; "
-            "not included above."
-        )
+        yield "Prompt: an unknown number of tokens, as no path was read to its end; not included above."
     elif spent.prompt:
-        lines.append(f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above.")
+        yield f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above."
         if spent.prompt * 5 > spent.total and not spent.cached and not is_local:
-            lines.append(
+            yield (
                 "Hint: a server without a prefix cache processes the prompt again for every path, which is a large "
                 "share of the work here; enable its prefix cache if it has one."
             )
     if spent.reread:
         cached = f", {spent.reread_cached:,} of them cached" if spent.reread_cached else ""
-        lines.append(f"Prompts of searches: {spent.reread:,} tokens{cached}, not included either.")
+        yield f"Prompts of searches: {spent.reread:,} tokens{cached}, not included either."
     if not spent.overrun_known:
-        lines.append(
+        yield (
             "Tokens that the server generated after streams were closed are unknown and not included "
             f"(metrics = true in {CONFIG} counts them)."
         )
-    if money is not None:
-        lines.append(f"Cost: {money:.6f} at the given prices.")
-    return lines
+    if cost is not None:
+        yield f"Cost: {cost:.6f} at the given prices."

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,7 +20,7 @@ from sureenough.bench.report import build, saved
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.run import Model, RunFolder, execute, plan_estimate, prepare
 from sureenough.bench.tables import aligned, without_constants
-from sureenough.cli.engine import EngineOptions, absolute_model, print_counts
+from sureenough.cli.engine import EngineOptions, print_counts
 from sureenough.cli.options import (
     GRADER_HELP,
     AsJson,
@@ -33,7 +32,6 @@ from sureenough.cli.options import (
     Strategies,
     is_typed,
     join,
-    on_cluster,
     option_group,
     rare_option,
     run_options,
@@ -42,7 +40,6 @@ from sureenough.cli.options import (
 )
 from sureenough.cli.terminal import echo, progress
 from sureenough.datasets import DATASETS
-from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
@@ -213,18 +210,9 @@ def _models(plan: BenchPlan, cluster: Any) -> list[Model]:
         raise UsageError("--ray samples paths from engines, and this plan replays recorded ones: leave it out")
     models = []
     for choice in choices:
-        engine, executor = _engine(choice), None
-        if cluster is not None:
-            elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))
-            executor = on_cluster(cluster, partial(_engine, elsewhere, quiet=True))
+        sampling = {name: getattr(choice, name) for name in SAMPLING}
+        server = EngineOptions(url=list(choice.urls), model=choice.model, plugin=choice.engine, **sampling)
+        engine = server.any_engine()
         name = choice.name or choice.model or choice.engine or engine.model_name()
-        models.append(Model(name, engine, executor))
+        models.append(Model(name, engine, server.on_cluster(cluster)))
     return models
-
-
-def _engine(choice: EngineChoice, quiet: bool = False) -> Engine:
-    """The engine of a choice; several URLs share the work."""
-    sampling = {name: getattr(choice, name) for name in SAMPLING}
-    return EngineOptions(url=list(choice.urls), model=choice.model, plugin=choice.engine, **sampling).any_engine(
-        quiet=quiet
-    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +22,9 @@ from sureenough.errors import SureEnoughError, UsageError
 from sureenough.plugins import described
 from sureenough.redact import printable_url
 from sureenough.spec import is_strategy_name
+
+if TYPE_CHECKING:
+    from sureenough.drivers.record import Executor
 
 Url = Annotated[
     list[str] | None,
@@ -83,6 +87,15 @@ class EngineOptions:
             return named_plugin(self.plugin, self.url, self.model)
         engines = [one.engine(window, quiet or n > 0) for n, one in enumerate(self.each_server())]
         return LoadBalancer(engines) if len(engines) > 1 else engines[0]
+
+    def on_cluster(self, cluster: Any, window: int | None = None) -> Executor | None:
+        """What samples on every node of a cluster, from an engine that is made there; None without a cluster."""
+        if cluster is None:
+            return None
+        from sureenough.ray.jobs import RayJobs
+
+        there = self if self.url else replace(self, model=absolute_model(self.model))
+        return partial(RayJobs, cluster, partial(there.any_engine, window, quiet=True))
 
     def each_server(self) -> list[EngineOptions]:
         """The same options for one server at a time."""

@@ -12,10 +12,10 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial, wraps
+from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 
 import typer
 
@@ -24,10 +24,6 @@ from sureenough.errors import UsageError
 from sureenough.plugins import hint
 from sureenough.redact import printable_command
 from sureenough.strategies import COMPARED
-
-if TYPE_CHECKING:
-    from sureenough.drivers.record import Executor
-    from sureenough.engines.base import Engine
 
 CONFIG: Final = "sureenough.toml"
 TABLE: Final = "TABLE"
@@ -194,13 +190,6 @@ def join(address: str | None, call: typer.Context) -> Any:
     from sureenough.ray.cluster import connected
 
     return call.with_resource(connected(address))
-
-
-def on_cluster(cluster: Any, make_engine: Callable[[], Engine]) -> Executor:
-    """What samples on every node, from an engine that is made there."""
-    from sureenough.ray.jobs import RayJobs
-
-    return partial(RayJobs, cluster, make_engine)
 
 
 # sureenough.toml

@@ -6,8 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Container
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,14 +13,13 @@ import typer
 
 from sureenough.answers import resolve_kind
 from sureenough.bench.estimate import Sampling, estimate
-from sureenough.cli.engine import EngineOptions, Template, absolute_model, print_counts
+from sureenough.cli.engine import EngineOptions, Template, print_counts
 from sureenough.cli.options import (
     KIND_HELP,
     DryRun,
     Prices,
     RayAddress,
     join,
-    on_cluster,
     option_group,
     rare_option,
     run_options,
@@ -40,11 +37,8 @@ from sureenough.drivers.record import (
     recorded_with,
 )
 from sureenough.engines.base import Engine
-from sureenough.engines.load_balancer import LoadBalancer
-from sureenough.engines.local.engine import Local
-from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool, write_journal_pool
+from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, write_journal_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
 from sureenough.pools.journal import holds_lines, journal_of, recorded_keys
 from sureenough.pools.read import is_part
@@ -97,13 +91,9 @@ def command(
     call.with_resource(OutputLock(own_file(output, "lock"), output))
     if rows_per_part is not None:
         FolderReplacement(output).recover()
-    executor = None
-    if (cluster := join(ray, call)) is not None:
-        elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
-        executor = on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
+    executor = server.on_cluster(join(ray, call), window)
     journal_file = journal_of(output)
-    first = sampled.engines[0] if isinstance(sampled, LoadBalancer) else sampled
-    made_by = {OpenAI: "openai", Local: "local"}.get(type(first), "plug-in")
+    made_by = "plug-in" if server.plugin else "openai" if server.url else "local"
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampled.terms()}
     info = PoolInfo(dataset.stem, sampled.model_name(), made_by, sampled.k, sampling=sampled.sampling(), prompt=prompt,
                     window=sampled.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
@@ -178,14 +168,12 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
     except UnicodeEncodeError:  # Parquet files can only be opened by names in UTF-8
         raise UsageError(f"{str(output)!r} is not a name in UTF-8; name another output with -o") from None
     if not output.name or (output.is_dir() and rows_per_part is None):
-        hint = " (--rows-per-part extends a folder of parts)" if is_pool(output) else ""
-        raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}{hint}")
-    if rows_per_part is None:
-        return
-    if os.path.lexists(output) and not output.is_dir():
+        raise UsageError(
+            f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}, or give --rows-per-part "
+            "for a folder of parts"
+        )
+    if rows_per_part is not None and os.path.lexists(output) and not output.is_dir():
         raise UsageError(f"{output} is a file; with --rows-per-part, the output is a folder")
-    if output.is_dir() and not is_pool(output):
-        raise UsageError(f"{output} is a folder without parts of a pool; name one that does not exist yet")
     for entry in output.iterdir() if output.is_dir() else ():
         if not is_part(entry.name) or entry.is_symlink() or not entry.is_file():
             raise UsageError(
