@@ -149,7 +149,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         (["-s", "dcc"], "did you mean 'ddc'"),
         (
             ["-s", "ddc:speed=9"],
-            "ddc has no option 'speed'; known: warmup, trust, drop, risk, eta, trend_window, per, gamma, tau, weight",
+            "ddc has no option 'speed'; known: warmup, trust, drop, per, risk, eta, trend_window, gamma, tau, weight",
         ),
         (["-s", "ddc:tau=high"], "tau is a number"),
         (["-s", " "], "at least one"),

@@ -33,21 +33,12 @@ def reference_predictive(
         if tau == 0:
             action = options[int(np.argmax([value for _, value in options]))][0]
         else:
-            weights: dict[str, float] = {}
-            for action, value in options:
-                weights[bare(action)] = weights.get(bare(action), 0.0) + exp(value / tau)
-            drawn = list(weights)[pick(weights.values(), uniform())]
-            action = next(action for action, _ in options if bare(action) == drawn)
+            action = options[pick([exp(value / tau) for _, value in options], uniform())][0]
         prefix += action.removesuffix("$")
         if action.endswith("$"):
             return prefix
         history.append(action.strip("\n"))
     return prefix + samples(prefix, SampleLimits(3000, 0.8), 1)[0].text
-
-
-def bare(action: str) -> str:
-    """A line without the line feeds around it; the mark of one that ends the path stays."""
-    return action.removesuffix("$").strip("\n") + "$" * action.endswith("$")
 
 
 def reference_lines(rollout: Continuation, most: int) -> tuple[list[str], float]:
@@ -137,19 +128,7 @@ def test_past_rollouts_have_a_say_while_they_begin_with_the_path() -> None:
     assert searched(Predictive(rollouts=2), samples, Random(0).random)[0] == "good\nplan\nend"
 
 
-@pytest.mark.parametrize(
-    ("method", "first", "path"),
-    [
-        # The weights of the same line add up, and its first text is adopted: alone, the second would be drawn.
-        (
-            Predictive(rollouts=3, select=0.05, max_steps=1),
-            [line("y=2\nA", 0.63), line("x=1\nA", 0.6), line("x=1\n\nA", 0.62)],
-            "x=1\nend",
-        ),
-        # A rollout has a say in the line after it, although its blank line is not part of the path.
-        (Predictive(rollouts=2), [line("x=1\n", 0.9, complete=False), line("x=1\n\nplan", 0.8)], "x=1\nplan"),
-    ],
-)
-def test_blank_lines_do_not_make_another_line(method: Predictive, first: list[Continuation], path: str) -> None:
-    replies = [*first, *[line("end", 0.1)] * 9]
-    assert searched(method, lambda *_: [replies.pop(0)], lambda: 0.7)[0] == path
+def test_blank_lines_do_not_make_another_line() -> None:
+    """A rollout has a say in the line after it, although its blank line is not part of the path."""
+    replies = [line("x=1\n", 0.9, complete=False), line("x=1\n\nplan", 0.8), *[line("end", 0.1)] * 9]
+    assert searched(Predictive(rollouts=2), lambda *_: [replies.pop(0)], lambda: 0.7)[0] == "x=1\nplan"

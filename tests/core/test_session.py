@@ -262,18 +262,18 @@ def test_an_outcome_as_json() -> None:
     assert data["tiers"] == {"drop": 0, "risk": 0}
 
 
-def test_an_outcome_shows_itself_in_three_lines_and_as_a_table() -> None:
+def test_an_outcome_explains_itself_also_where_it_is_printed_and_in_notebooks() -> None:
     run = session(STRATEGIES["sc"], paths=2)
     for path, answer in enumerate(("<b>", None)):
         run.receive(grew(path, 6, 6))
         run.receive(ended(path, answer))
     out = run.outcome()
     assert str(out).splitlines() == [
-        "Answer: <b> (100% of the votes)",
-        "Stopped: The budget was spent when 2 paths had been counted. It samples the whole budget, whatever the votes "
-        "are.",
-        "Cost: 4 tokens (4 kept) in 4 steps.",
+        "Answer: <b> (sc, 2 of 2 paths).",
+        "Votes: <b> 100%; 1 paths gave no answer, 0 were pruned.",
+        "The budget was spent when 2 paths had been counted. It samples the whole budget, whatever the votes are.",
+        "It took 4 tokens (4 kept) in 4 steps.",
     ]
-    assert "<tr><th>Answer</th><td>&lt;b&gt; (100% of the votes)</td></tr>" in out._repr_html_()
+    assert out._repr_html_().startswith("<pre>Answer: &lt;b&gt; (sc, 2 of 2 paths).")
     assert out.to_json()["gate"] is None
-    assert str(replace(out, answer=None)).startswith("Answer: none\n")
+    assert str(replace(out, answer=None)).startswith("No answer (sc")

@@ -9,7 +9,7 @@ the confidence just before the block in which the window ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, sqrt
 from typing import Final
@@ -106,7 +106,7 @@ def suffix_sums(conf: Floats, peak: Floats, before: float) -> Floats:
 #
 # A window is the tail of one block of L tokens plus the head of the next. Heads are running sums inside their block,
 # tails are suffix sums, both shifted by the confidence just before the later block, so that large numbers are never
-# subtracted from each other. `streaming.Monitor` does the same one token at a time, to the same bits.
+# subtracted from each other. `Monitor` does the same one token at a time, to the same bits.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +190,14 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     block = layout.ends // layout.size  # a window is shifted by the value before the block in which it ends
     mean_peak = (p + n * peak_shift[block]) / n
     mean_conf = (d + n * conf_shift[block]) / n
-    return list(layout.split(window, confs, peak, conf, mean_peak, mean_conf, isotropy, penalty))
+    paths, first = list[Windows](), 0
+    for signal, count, tokens in zip(confs, layout.counts, layout.spans, strict=True):
+        at = slice(first, first := first + int(count))
+        lowest_and_tail = float(mean_conf[at].min()), float(mean_conf[at][-1])
+        means = _mean_in_order(peak[tokens]), _mean_in_order(conf[tokens])
+        values = mean_peak[at], mean_conf[at], isotropy[at], penalty[at]
+        paths.append(Windows(len(signal), window, *values, *lowest_and_tail, *means, signal))
+    return paths
 
 
 class _Layout:
@@ -231,27 +238,13 @@ class _Layout:
         at_ends: Floats = sums.reshape(-1)[self.ends]
         return at_ends
 
-    def split(
-        self, window: int, signals: Sequence[Floats], peaks: Floats, confs: Floats, peak: Floats, conf: Floats,
-        isotropy: Floats, penalty: Floats,
-    ) -> Iterator[Windows]:  # fmt: skip
-        """The windows of each path, from its conf, the signals of all tokens and the values of all windows."""
-        start = 0
-        for signal, count, path in zip(signals, self.counts, self.spans, strict=True):
-            span = slice(start, start := start + int(count))
-            of_path = conf[span]
-            yield Windows(
-                len(signal), window, peak[span], of_path, isotropy[span], penalty[span], float(of_path.min()),
-                float(of_path[-1]), _mean_in_order(peaks[path]), _mean_in_order(confs[path]), signal,
-            )  # fmt: skip
-
 
 def _mean_in_order(values: Floats) -> float:
     """The mean, summed from first to last as a growing path is; `np.sum` would sum in pairs."""
     return float(np.cumsum(values)[-1]) / len(values)
 
 
-# One path while it grows: O(1) per token, the same numbers as `array.scan` to the last bit.
+# One path while it grows: O(1) per token, the same numbers as `scan` to the last bit.
 #
 # The current block's sums run forward. When a block of L tokens is full, its suffix sums are formed once, so that any
 # later window is the rest of the last block plus the head of this one (amortised constant time, no drift).

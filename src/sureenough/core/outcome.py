@@ -110,21 +110,11 @@ class Outcome:
         lines += [f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in self.notes]
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        """Three lines: the answer, why the run ended, what it cost."""
-        return "\n".join(f"{name}: {text}" for name, text in self._summary())
+    __str__ = explain
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
-        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self._summary())
-        return f"<table>{''.join(rows)}</table>"
-
-    def _summary(self) -> tuple[tuple[str, str], ...]:
-        answer, total = "none", sum(self.votes.values())
-        if self.answer is not None:
-            share = f" ({self.votes[self.answer] / total:.0%} of the votes)" if total > 0 else ""
-            answer = self.answer + share
-        return ("Answer", answer), ("Stopped", self._stopped()), ("Cost", self._cost())
+        """The same, for notebooks."""
+        return f"<pre>{escape(self.explain())}</pre>"
 
     def _stopped(self) -> str:
         uncounted = self.started - self.counted

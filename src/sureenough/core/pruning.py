@@ -69,9 +69,6 @@ class Gate:
         return Closed(at + path.window, Tier.DROP if path.conf[at] < self.drop else Tier.RISK)
 
 
-PER: Final = one_of("window", "path")
-PER_HELP: Final = "what drop and risk are percentiles of: window, of all windows; path, of each path's extreme one"
-
 OPEN_GATE: Final = Gate()
 """Never closes."""
 
@@ -90,7 +87,11 @@ class TwoTiers(HasOptions):
 
     trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
     drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
-    per: str = option("window", PER_HELP, PER)
+    per: str = option(
+        "window",
+        "what drop and risk are percentiles of: window, of all windows; path, of each path's extreme one",
+        one_of("window", "path"),
+    )
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """Thresholds from all windows of all warm-up paths, pooled; without any window the gate stays open.
@@ -105,19 +106,16 @@ class TwoTiers(HasOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Stratified(HasOptions):
+class Stratified(TwoTiers):
     """DDC's three tiers: trust by group peak, drop by group conf, prune by an outlying trend."""
 
-    trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
-    drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
     risk: str = option("tukey", "fence for the trend: tukey, or a percentile such as p90", FENCE)
     eta: float = option(0.5, "penalty on falling confidence", NOT_NEGATIVE)
     trend_window: int = option(0, "tokens over which the trend is measured; 0: the window of the run", WHOLE)
-    per: str = option("window", PER_HELP, PER)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """The two tiers of confidence, and a fence around the warm-up's instability."""
-        gate = TwoTiers(self.trust, self.drop, self.per)(paths)
+        gate = TwoTiers.__call__(self, paths)
         seen = [path for path in paths if path.tokens]
         if not seen:
             return gate

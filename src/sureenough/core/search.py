@@ -313,17 +313,10 @@ class Predictive(SearchMethod):
         return rest.growth()
 
     def _choose(self, rollouts: list[Rollout], draws: Draws) -> Line:
-        """The first line of the best rollout, or one that is drawn; rollouts with the same line add up."""
-        if not self.select:
-            return max(rollouts, key=lambda rollout: rollout.value).lines[0]
-        weights: dict[tuple[str, bool], float] = {}
-        lines: dict[tuple[str, bool], Line] = {}
-        for rollout, weight in zip(rollouts, softmax([one.value for one in rollouts], self.select), strict=True):
-            line = rollout.lines[0]
-            key = line.content, line.ends
-            lines.setdefault(key, line)
-            weights[key] = weights.get(key, 0.0) + weight
-        return list(lines.values())[draws.choose(list(weights.values()))]
+        """The first line of the best rollout, or of one that is drawn."""
+        values = [rollout.value for rollout in rollouts]
+        chosen = draws.choose(softmax(values, self.select)) if self.select else values.index(max(values))
+        return rollouts[chosen].lines[0]
 
 
 # φ-decoding (Xu et al., 2025): lines are drawn by the likelihood and likeness of foresights; see docs/search.md.
