@@ -82,7 +82,7 @@ async def read_paths(options: argparse.Namespace, polled: bool, api_server: psut
 
     server, paths = OpenAI(f"http://127.0.0.1:{options.port}/v1", "m", max_path_tokens=1 << 20), options.paths
     async with server.open(parallel=paths) as engine:
-        assert isinstance(engine.watcher, client.WatchClient)
+        assert isinstance(engine.watcher, client.Watcher)
         engine.watcher.poller.failed = not polled
         tasks = [asyncio.create_task(read(engine)) for _ in range(paths)]
         await asyncio.sleep(START)

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
-from sureenough.engines.watch.client import WatchClient, WatchedPath
+from sureenough.engines.watch.client import WatchedPath, Watcher
 from sureenough.engines.watch.protocol import (
     PROTOCOL_VERSION,
     SOCKET_ENV,
@@ -29,14 +29,14 @@ from sureenough.vllm import middleware
 from sureenough.vllm.middleware import RecordsMiddleware
 
 
-def watching(*bodies: bytes | None) -> WatchClient:
+def watching(*bodies: bytes | None) -> Watcher:
     """A client whose requests beside those for paths are answered with these bodies."""
     remaining = iter(bodies)
 
     async def fetch(*_: Any, **__: Any) -> bytes | None:
         return next(remaining)
 
-    return WatchClient(fetch)
+    return Watcher(fetch)
 
 
 def is_watched(headers: Mapping[str, str]) -> bool:

@@ -18,7 +18,7 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.watch import client
-from sureenough.engines.watch.client import MAX_FAILURES, InterruptibleBody, ProgressPoller, WatchClient
+from sureenough.engines.watch.client import MAX_FAILURES, InterruptibleBody, ProgressPoller, Watcher
 from sureenough.engines.watch.protocol import SOCKET_ENV, Progress
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
@@ -206,7 +206,7 @@ def test_paths_are_counted_with_polls_and_without(
         vllm = Growing(records)
         recorder = Recorder(RecordsMiddleware(vllm), refuses=way != "polled")
         async with served(recorder) as url, OpenAI(url, "tiny").open(parallel=PATHS) as engine:
-            assert isinstance(engine.watcher, WatchClient)
+            assert isinstance(engine.watcher, Watcher)
             engine.watcher.poller.failed = way == "polls refused before"
             grown = [0] * PATHS
             paths = [asyncio.create_task(path(engine, seed, grown)) for seed in range(PATHS)]

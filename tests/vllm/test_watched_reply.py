@@ -16,7 +16,7 @@ from sureenough.engines.base import Report
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import InvalidReply
-from sureenough.engines.watch.client import WatchClient, WatchedPath
+from sureenough.engines.watch.client import WatchedPath, Watcher
 from sureenough.engines.watch.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
 from sureenough.vllm import middleware
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
@@ -97,7 +97,7 @@ async def no_response(*_: Any, **__: Any) -> None:
 
 def read(raw: bytes, request: WatchRequest = REQUEST) -> tuple[ReplyParser, list[Report]]:
     parser = ReplyParser(20, True)
-    parser.leave_to(WatchedPath(WatchClient(no_response), request))
+    parser.leave_to(WatchedPath(Watcher(no_response), request))
     reports = [parser.feed(line + b"\n\n") for line in raw.split(b"\n\n")]
     return parser, [report for report in reports if isinstance(report, Report)]
 

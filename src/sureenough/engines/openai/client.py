@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sureenough.engines.base import ClosedEngine, End, Engine, ExtendOptions, Part, Prompt, TokenStream
 from sureenough.engines.openai.errors import (
@@ -29,8 +29,9 @@ from sureenough.engines.openai.errors import (
     proxy_for,
     without_secrets,
 )
-from sureenough.engines.openai.reply import LINE_CANDIDATES, ReasoningFields, ReplyParser, Watch
+from sureenough.engines.openai.reply import LINE_CANDIDATES, ReasoningFields, ReplyParser
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
+from sureenough.engines.watch.client import WatchedPath, Watcher
 from sureenough.errors import CannotExtend, EngineError, EngineRejected, UsageError
 
 if TYPE_CHECKING:
@@ -102,13 +103,6 @@ SHORT_WAIT: Final = 2.0
 """Seconds. The longest pause that a server may want if another one can be tried."""
 SMALL_EVENT: Final = 512
 """Bytes per event on average; one with log-probabilities has more."""
-
-
-class Watcher(Protocol):
-    """Asks a server to watch its own paths, if it can."""
-
-    def path(self, prompt: Prompt, k: int, sampling: Mapping[str, Any]) -> Watch | None:
-        """The watch of one path; None if it cannot be watched."""
 
 
 class OpenAIConnection(Engine):
@@ -239,7 +233,9 @@ class OpenAIConnection(Engine):
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def read(self, body: bytes, parser: ReplyParser, watch: Watch | None = None) -> AsyncGenerator[Part, None]:
+    async def read(
+        self, body: bytes, parser: ReplyParser, watch: WatchedPath | None = None
+    ) -> AsyncGenerator[Part, None]:
         """Send one request and parse its response into chunks."""
         limits, size, loop = self.engine.timeouts, READ_PIECE, asyncio.get_running_loop()
         headers = None if watch is None else watch.headers
@@ -382,7 +378,6 @@ class OpenAI(ClosedEngine):
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:
         """Open up to this many connections."""
         from sureenough.engines.openai.http import Transport  # aiohttp takes a fifth of a second to import
-        from sureenough.engines.watch.client import WatchClient
 
         key, address = api_key(self.key), parse_url(self.url)
         proxy = proxy_for(address) if self.proxies else None
@@ -403,7 +398,7 @@ class OpenAI(ClosedEngine):
         ) as transport:
             connection = OpenAIConnection(self, transport, bare, errors)
             if self.inside:
-                connection.watcher = WatchClient(connection.fetch)
+                connection.watcher = Watcher(connection.fetch)
             if self.metrics:
                 connection.counters_at_open = await settled_counters(transport, bare)
             yield connection

@@ -99,23 +99,3 @@ class RepeatCounter:
     def repeated(self) -> bool:
         """Whether too many tokens have the candidates of the token before."""
         return self.tokens >= self.LEAST and self.repeats * 4 > self.tokens
-
-
-class CandidateCheck:
-    """Refuses the candidates of a path if there are too few of them, or if they are those of other tokens."""
-
-    def __init__(self, k: int) -> None:
-        self._k, self._repeats = k, RepeatCounter()
-        self._complete = False  # some token came with all its candidates
-
-    def add(self, columns: Sequence[Sequence[float]], tokens: int) -> None:
-        """The candidates of the tokens of a chunk, after so many tokens."""
-        if self._k > 1:  # the likeliest token alone may well be as likely as the one before
-            self._repeats.add(columns)
-        if self._repeats.repeats and self._repeats.repeated:
-            raise MissingLogprobs(REPEATED)
-        if not self._complete:
-            most = max(map(len, columns))
-            self._complete = most >= self._k
-            if not self._complete and tokens + len(columns) > LONGEST_INCOMPLETE:
-                raise MissingLogprobs(too_few(most, self._k))

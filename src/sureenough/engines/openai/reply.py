@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+import json
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import accumulate
-from typing import Any, Final, Protocol
+from typing import Final
 
-import msgspec
-
-from sureenough.core.events import Summary, Token
+from sureenough.core.events import Token
 from sureenough.engines.base import THINK_END_TAG, THINK_TAG, End, Piece, Report, is_thinking
 from sureenough.engines.openai.errors import StreamError
-from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
+from sureenough.engines.openai.logprobs import LONGEST_INCOMPLETE, REPEATED, RepeatCounter, append_tokens, too_few
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import (
     DONE,
@@ -31,61 +30,39 @@ from sureenough.engines.openai.wire import (
     sampled_logprobs,
     token_count,
 )
+from sureenough.engines.watch.client import WatchedPath
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.json_text import mend
-
-
-class _Token(msgspec.Struct, gc=False):
-    id: int | None = None
-    token: str = ""
-
-
-class _Sampled(_Token, gc=False):
-    top_logprobs: list[_Token] = []
-
-
-class _Logprobs(msgspec.Struct, gc=False):
-    content: list[_Sampled] = []
-
-
-class _Choice(msgspec.Struct, gc=False):
-    delta: Delta | None = None
-    logprobs: _Logprobs | None = None
-    index: int = 0
-
-
-class _Event(msgspec.Struct, gc=False):
-    choices: list[_Choice] = []
-
-
-_decoder: Final = msgspec.json.Decoder(_Event)
 
 LINE_CANDIDATES: Final = 5
 """Per token of a line, if only they show what ended it: the sampled token is nearly always among them."""
 
 
-def whole_stop_text(data: bytes, said: str | None) -> str | None:
+def whole_stop_text(said: str | None, choice: Choice, event: bytes) -> str | None:
     """The stop text that ended a reply, with what its token has after it.
 
     Args:
-        data: the last event with tokens; empty if there is none.
         said: the stop text as the server says it; empty if the model ended the reply, None if the server does not say.
+        choice: the last one with tokens.
+        event: the bytes that it is from.
 
     vLLM says it, and does not cut the token. llama.cpp does not say it, and cuts the text of the last token, but not
     that of the same token among its candidates. It does not send a token that is nothing but a stop text, as it does
     not send the one by which a model ends: then it stays unknown.
     """
-    choice = _choice(data) if data and said != "" else None
-    if choice is None or choice.logprobs is None or not choice.logprobs.content:
-        return said
-    tokens, delta = choice.logprobs.content, choice.delta or Delta()
-    if said is not None:
+    if said:
+        delta, entries = choice.delta or Delta(), choice.logprobs and choice.logprobs.content
         shown = delta.content or delta.reasoning_content or delta.reasoning or ""
-        return to_end_of_token(said, len(shown), [token.token for token in tokens])
-    last = tokens[-1]
-    whole = [other.token for other in last.top_logprobs if other.id is not None and other.id == last.id]
-    rests = [text.removeprefix(last.token) for text in whole if text != last.token and text.startswith(last.token)]
-    return rests[0] if rests else None
+        return mend(to_end_of_token(said, len(shown), [entry.token for entry in entries or ()]))
+    if said is None:
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):  # any of it may be anything
+            choices = [choice for choice in json.loads(event)["choices"] if not choice.get("index")]
+            last = choices[-1]["logprobs"]["content"][-1]
+            cut, id = last["token"], last["id"]
+            same = [other["token"] for other in last["top_logprobs"] if id is not None and other.get("id") == id]
+            rests = [text.removeprefix(cut) for text in same if text.startswith(cut)]
+            return next((mend(rest) for rest in rests if rest), None)
+    return said
 
 
 def to_end_of_token(stop: str, start: int, texts: Sequence[str]) -> str:
@@ -94,14 +71,6 @@ def to_end_of_token(stop: str, start: int, texts: Sequence[str]) -> str:
     if not whole.startswith(stop, start):
         return stop
     return whole[start : next(end for end in accumulate(map(len, texts)) if end >= start + len(stop))]
-
-
-def _choice(data: bytes) -> _Choice | None:
-    try:
-        choices = _decoder.decode(data).choices
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # wire.py has read what it can
-        return None
-    return next((choice for choice in reversed(choices) if choice.index == 0), None)
 
 
 # The text of one reply from the fields of its messages: content, reasoning and tool calls, in one string.
@@ -128,56 +97,18 @@ class Place(Enum):
 OUTSIDE: Final = (Place.CONTENT, Place.OPENED, Place.UNTAGGED)
 
 
-class ThinkTags:
-    """Puts reasoning that comes in a field of its own between think tags, where answers are not looked for.
+class MessageText:
+    """Turns each event's part of a message, or of the rest of one that begins so, into text.
 
-    A server that does so takes the tags out of the text. If they are among the tokens, they are put back where they
-    were. On other servers they come with the text, which may lag behind the tokens while stop texts are looked for.
+    Reasoning that comes in a field of its own is put between think tags, where answers are not looked for. A server
+    that does so takes the tags out of the text. If they are among the tokens, they are put back where they were. On
+    other servers they come with the text, which may lag behind the tokens while stop texts are looked for.
     """
 
     def __init__(self, beginning: str, fields: ReasoningFields) -> None:
         self._outside = Place.UNTAGGED if beginning else Place.CONTENT
-        self.place = Place.UNKNOWN if is_thinking(beginning) else self._outside
+        self._place = Place.UNKNOWN if is_thinking(beginning) else self._outside
         self._fields = fields
-
-    def tagged(self, reasoning: str, content: str, tokens: Sequence[str], *, ends_line: bool) -> str:
-        """Reasoning and content that came together, with these tokens, after a text that ends a line or does not."""
-        opens, closes = (tag in tokens and tag not in reasoning + content for tag in (THINK_TAG, THINK_END_TAG))
-        if opens and self.place is Place.CONTENT:
-            self.place = Place.OPENED
-        text = self._opening() + reasoning if reasoning else ""
-        ends = self.place is Place.REASONING or (self.place is Place.UNKNOWN and self._fields.sent_in_rests)
-        if closes and (self.place is Place.REASONING or self._fields.sent):
-            self.place = self._outside
-            text += THINK_END_TAG
-        elif content and ends:
-            text += self.close(content, ends_line=reasoning.endswith("\n") if reasoning else ends_line)
-        return text + content
-
-    def _opening(self) -> str:
-        """What comes before reasoning: the tag, if it begins here; its line feed, if the prompt did not have it."""
-        before, self._fields.sent = self.place, True
-        self._fields.sent_in_rests |= before is Place.UNKNOWN
-        if before is not Place.UNTAGGED:
-            self.place = Place.REASONING
-        return {Place.CONTENT: f"{THINK_TAG}\n", Place.OPENED: THINK_TAG}.get(before, "")
-
-    def close(self, content: str = "", *, ends_line: bool) -> str:
-        """The closing tag, if its place is all that is known: on a line of its own, with a blank line after it."""
-        self.place = self._outside
-        return "\n" * (not ends_line) + THINK_END_TAG + "\n\n" * (not content.startswith("\n"))
-
-    @property
-    def hides_end(self) -> bool:
-        """Whether tokens that the server does not show, before any text, were the end of reasoning."""
-        return self.place is Place.UNKNOWN and self._fields.sent_in_rests
-
-
-class MessageText:
-    """Turns each event's part of a message, or of the rest of one that begins so, into text."""
-
-    def __init__(self, beginning: str, fields: ReasoningFields) -> None:
-        self._tags = ThinkTags(beginning, fields)
         self._half = ""  # first half of a surrogate pair
         self._silent = True
         self._ends_line = beginning.endswith("\n")
@@ -188,12 +119,11 @@ class MessageText:
         delta = choice.delta
         if delta is None:
             text = choice.text or ""
-        elif delta.content and self._tags.place in OUTSIDE and not (delta.reasoning_content or delta.reasoning):
+        elif delta.content and self._place in OUTSIDE and not (delta.reasoning_content or delta.reasoning):
             text = delta.content
         else:
             tokens = [] if choice.logprobs is None else [entry.token for entry in choice.logprobs.content or ()]
-            reasoning = delta.reasoning_content or delta.reasoning or ""
-            text = self._tags.tagged(reasoning, delta.content or "", tokens, ends_line=self._ends_line)
+            text = self._tagged(delta.reasoning_content or delta.reasoning or "", delta.content or "", tokens)
         if delta is not None and delta.tool_calls:
             text += self._with_calls(delta.tool_calls)
         if text:
@@ -207,17 +137,44 @@ class MessageText:
             complete: the model has ended the reply. At a stop text, reasoning goes on.
             hides_tokens: a stop text has ended it, and the server has not shown all tokens before that.
         """
-        closing = self._close() if complete else ""
-        if hides_tokens and self._silent and self._tags.hides_end:
-            closing = THINK_END_TAG
+        closing = self._closed_reasoning() if complete else ""
+        if hides_tokens and self._silent and self._place is Place.UNKNOWN and self._fields.sent_in_rests:
+            closing = THINK_END_TAG  # which was among the hidden tokens
         return f"\ufffd{closing}" if self._half else closing
 
-    def _close(self) -> str:
-        return self._tags.close(ends_line=self._ends_line) if self._tags.place is Place.REASONING else ""
+    def _tagged(self, reasoning: str, content: str, tokens: Sequence[str]) -> str:
+        """Reasoning and content that came together, with these tokens."""
+        opens, closes = (tag in tokens and tag not in reasoning + content for tag in (THINK_TAG, THINK_END_TAG))
+        if opens and self._place is Place.CONTENT:
+            self._place = Place.OPENED
+        text = self._opening() + reasoning if reasoning else ""
+        ends = self._place is Place.REASONING or (self._place is Place.UNKNOWN and self._fields.sent_in_rests)
+        if closes and (self._place is Place.REASONING or self._fields.sent):
+            self._place = self._outside
+            text += THINK_END_TAG
+        elif content and ends:
+            text += self._closing(content, ends_line=text.endswith("\n") if text else self._ends_line)
+        return text + content
+
+    def _opening(self) -> str:
+        """What comes before reasoning: the tag, if it begins here; its line feed, if the prompt did not have it."""
+        before, self._fields.sent = self._place, True
+        self._fields.sent_in_rests |= before is Place.UNKNOWN
+        if before is not Place.UNTAGGED:
+            self._place = Place.REASONING
+        return {Place.CONTENT: f"{THINK_TAG}\n", Place.OPENED: THINK_TAG}.get(before, "")
+
+    def _closing(self, content: str, *, ends_line: bool) -> str:
+        """The closing tag, if its place is all that is known: on a line of its own, with a blank line after it."""
+        self._place = self._outside
+        return "\n" * (not ends_line) + THINK_END_TAG + "\n\n" * (not content.startswith("\n"))
+
+    def _closed_reasoning(self) -> str:
+        return self._closing("", ends_line=self._ends_line) if self._place is Place.REASONING else ""
 
     def _with_calls(self, calls: list[ToolCallDelta]) -> str:
         """Tool calls as text: a mark, the name, a line feed and the arguments, one call after the other."""
-        text = self._close()
+        text = self._closed_reasoning()
         for call in calls:
             index = 0 if call.index is None else call.index
             if index < self._call:
@@ -238,44 +195,8 @@ class MessageText:
         return mend(text)
 
 
-# How the tokens of a reply are counted: by their log-probabilities, by pieces of text, or by a server that watches.
-
-
-class TokenCounter(Protocol):
-    """Collects what events bring, until it is passed on."""
-
-    tokens: int  # counted so far
-    pieces: int  # of text whose tokens may still come
-
-    def add(self, logprobs: Logprobs | None, text: str) -> None:
-        """What an event brings."""
-
-    def cut(self, over: int, text: str) -> None:
-        """Drop the last tokens, which are beyond the limit, and with them text of the last event."""
-
-    def take(self) -> Piece | Report | None:
-        """What has come since the last call."""
-
-
-class Watch(TokenCounter, Protocol):
-    """One path that the server is asked to watch. If it does, it sends no candidates, and all text in one event."""
-
-    headers: dict[str, str]  # of the request
-
-    def accepted(self, headers: Mapping[str, str]) -> bool:
-        """Whether the headers of the response say that the server watches the path."""
-
-    def reading(self, content: Any) -> AbstractAsyncContextManager[Any]:
-        """What to read the response with, in place of its content: it returns None if only the count has changed."""
-
-    def receive(self, report: Any) -> None:
-        """What the server adds to an event."""
-
-    def summary(self) -> Summary | None:
-        """The path as the server saw it, at its end; ValueError if that cannot be read."""
-
-    async def cancelled(self) -> None:
-        """The stream was closed before the path's end."""
+# How the tokens of a reply are counted: by their log-probabilities, by pieces of text, or by a server that watches
+# (`WatchedPath`). `tokens` are counted so far; `pieces` are of text whose tokens may still come.
 
 
 class SignedTokens:
@@ -283,7 +204,8 @@ class SignedTokens:
 
     def __init__(self, k: int, *, sampled: bool) -> None:
         self.tokens = self.pieces = 0
-        self._k, self._check = k, CandidateCheck(k)
+        self._k, self._repeats = k, RepeatCounter()
+        self._complete = False  # some token came with all its candidates
         self._new: list[Token] = []
         self._sampled: list[float] | None = [] if sampled else None  # log-probabilities
         self._loose = ""  # text since the last token, to go with the next one
@@ -302,7 +224,7 @@ class SignedTokens:
         received = len(columns)
         if not received:
             return 0
-        self._check.add(columns, self.tokens)
+        self._check(columns)
         # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
         texts = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
         if self._loose:
@@ -315,7 +237,20 @@ class SignedTokens:
         self.pieces = max(0, self.pieces - received)
         return received
 
+    def _check(self, columns: Sequence[Sequence[float]]) -> None:
+        """Refuse candidates if there are too few of them, or if they are those of other tokens."""
+        if self._k > 1:  # the likeliest token alone may well be as likely as the one before
+            self._repeats.add(columns)
+            if self._repeats.repeated:
+                raise MissingLogprobs(REPEATED)
+        if not self._complete:
+            most = max(map(len, columns))
+            self._complete = most >= self._k
+            if not self._complete and self.tokens + len(columns) > LONGEST_INCOMPLETE:
+                raise MissingLogprobs(too_few(most, self._k))
+
     def cut(self, over: int, text: str) -> None:
+        """Drop the last tokens, which are beyond the limit, and with them text of the last event."""
         if self.pieces:
             self.pieces -= over
             self._loose = self._loose.removesuffix(text)
@@ -376,12 +311,13 @@ class ReplyParser:
     ) -> None:  # fmt: skip
         self._k, self._limit = k, limit or LONGEST_PATH
         self._stops = stops  # which end a continuation; None: this is a whole path
-        self._counter: TokenCounter = SignedTokens(k, sampled=stops is not None) if signals else CountedText()
-        self._watch: Watch | None = None  # if the server watches the path
+        self._counter: SignedTokens | CountedText | WatchedPath = (
+            SignedTokens(k, sampled=stops is not None) if signals else CountedText()
+        )
         self._message = MessageText(beginning, fields or ReasoningFields())
         self._events = SSEParser()
         self._usage = TokenCounts()
-        self._latest = b""  # event with tokens
+        self._latest: tuple[Choice, bytes] | None = None  # of a continuation, with tokens
         self._beyond = 0  # tokens past the limit
         self.done = False  # [DONE] arrived: whatever follows is ignored
         self.finish: str | None = None
@@ -408,9 +344,9 @@ class ReplyParser:
         """Tokens of the reply by the server's own count, if it sends one."""
         return self._usage.completion
 
-    def leave_to(self, watch: Watch) -> None:
+    def leave_to(self, watch: WatchedPath) -> None:
         """Expect no candidates: the server watches this path itself."""
-        self._counter = self._watch = watch
+        self._counter = watch
 
     def feed(self, raw: bytes) -> Piece | Report | None:
         """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
@@ -446,8 +382,8 @@ class ReplyParser:
         message = decode(data)
         if message.error is not None:
             raise StreamError(message.error)
-        if self._watch is not None:
-            self._watch.receive(message.sureenough)
+        if message.sureenough is not None and isinstance(self._counter, WatchedPath):
+            self._counter.receive(message.sureenough)
         if message.usage is not None:
             self._usage = TokenCounts.of(message.usage)
         for choice in message.choices:
@@ -455,7 +391,8 @@ class ReplyParser:
                 self._beyond += token_count(choice)
             elif choice.index == 0:
                 self._add(choice)
-                self._latest = data if choice.logprobs is not None and choice.logprobs.content else self._latest
+                if self._stops is not None and choice.logprobs is not None and choice.logprobs.content:
+                    self._latest = choice, data
 
     def _add(self, choice: Choice) -> None:
         text = self._message.add(choice)
@@ -486,9 +423,11 @@ class ReplyParser:
         complete = self.finish is not None and finish == "stop" and not self._stops
         text = self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
         estimated = completion is None and (not signed or counter.pieces > 0)
-        stop_text = None if self._stops is None else whole_stop_text(self._latest, self.stop_text)
+        stop_text = self.stop_text if self._stops is not None else None
+        if self._latest is not None:
+            stop_text = whole_stop_text(stop_text, *self._latest)
         try:
-            summary = None if self._watch is None else self._watch.summary()
+            summary = counter.summary() if isinstance(counter, WatchedPath) else None
         except ValueError as error:
             raise InvalidReply("the server watched a path, but its record could not be read:", str(error)) from None
         return End(finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, summary)

@@ -77,9 +77,7 @@ class InterruptibleBody:
         """Read no further."""
         if self._reading is not None:
             self._reading.cancel()
-            await asyncio.wait({self._reading})
-            if not self._reading.cancelled():
-                self._reading.exception()  # the connection broke, but its reader has left
+            await asyncio.gather(self._reading, return_exceptions=True)  # its reader has left
 
 
 class WatchedPath:
@@ -88,7 +86,7 @@ class WatchedPath:
     pieces = 0  # of text that count as tokens: none, since the server counts them
 
     def __init__(
-        self, client: WatchClient, request: WatchRequest, report_unheard: Callable[[int], None] | None = None
+        self, client: Watcher, request: WatchRequest, report_unheard: Callable[[int], None] | None = None
     ) -> None:
         self.request, self.headers = request, request.to_header()
         self.tokens = 0
@@ -137,9 +135,11 @@ class WatchedPath:
 
     def receive(self, report: object) -> None:
         """What the server adds to an event of the reply."""
-        report = report if isinstance(report, dict) else {}
-        record = report.get("record")
-        self._record, self._alive = record if isinstance(record, dict) else self._record, bool(report.get("alive"))
+        if not isinstance(report, dict):
+            return
+        if isinstance(record := report.get("record"), dict):
+            self._record = record
+        self._alive = bool(report.get("alive"))
         if (progress := _progress(report.get("tokens"), report.get("tail"))) is not None:
             self.grow(progress)
 
@@ -220,8 +220,8 @@ class ProgressPoller:
         self.failed = True
 
 
-class WatchClient:
-    """The monitor of a server, if it has one."""
+class Watcher:
+    """Asks a server to watch its own paths, if it can."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
