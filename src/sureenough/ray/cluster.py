@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import platform
 import re
 import socket
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from sureenough import __version__
 from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.engines.openai.errors import KEY_VARIABLES
 from sureenough.errors import UsageError
-from sureenough.redact import first_line, redact
+from sureenough.redact import redact
 
 AUTO: Final = "auto"  # the cluster in RAY_ADDRESS, else that of this machine
 CONNECT_SECONDS: Final = 60.0
@@ -87,14 +86,13 @@ def _check_nodes(ray: Any) -> None:
     responds = False
     for node, lookup in reading.items():
         try:
-            version = str(ray.get(lookup, timeout=START_SECONDS))
+            has = f"sureenough is version {ray.get(lookup, timeout=START_SECONDS)}"
         except (ImportError, AttributeError):  # Ray raises what the function raised
-            version = ""
+            has = "sureenough is not installed"
         except ray.exceptions.RayError:
             continue
         responds = True
-        if version != __version__:
-            has = f"sureenough is version {version}" if version else "sureenough is not installed"
+        if has != f"sureenough is version {__version__}":
             raise UsageError(
                 f"on node {node.address} {has}, here it is {__version__}: install sureenough {__version__} into "
                 "the environment that `ray start` runs in there, with what the engine needs"
@@ -137,18 +135,9 @@ def _connect(ray: Any, address: str) -> None:
 
     try:
         asyncio.run(init())
-    except TimeoutError:
-        problem = f"no Ray cluster responded at {address} within {CONNECT_SECONDS:g} s: `ray status` should list it"
     except Exception as error:  # Ray raises errors of many kinds
-        problem = f"the Ray cluster at {address} cannot be joined ({first_line(error)}): run the command on a machine "
-        problem += "where `ray start` has joined it"
-        if isinstance(error, ConnectionError) and address == AUTO:
-            problem = "no Ray cluster runs on this machine: start one with `ray start --head`, or give --ray HOST:PORT"
-        if "ersion mismatch" in str(error):
-            versions = re.findall(r"(?:Ray|Python): ([\w.+-]+)", str(error))
-            theirs = "Ray {} and Python {}".format(*versions) if len(versions) >= 2 else "another version"
-            problem = f"the Ray cluster at {address} runs {theirs}, this command Ray {ray.__version__} and Python "
-            problem += f"{platform.python_version()}: use the same versions of both on every machine"
-    else:
-        return
-    raise UsageError(problem)
+        problem = redact(str(error))[:300] or f"no response within {CONNECT_SECONDS:g} s"
+        raise UsageError(
+            f"the Ray cluster at {address} cannot be joined ({problem}): start one with `ray start --head`, run the "
+            "command where `ray start` has joined it, and use the same versions of Ray and Python on every machine"
+        ) from None

@@ -172,7 +172,7 @@ class RayEndpoint:
             "name": Replica.__name__,
             "max_ongoing_requests": limits.requests + SLACK,
             # Every request ends by then, so that one is never cut off when Ray Serve takes a replica away.
-            "graceful_shutdown_timeout_s": limits.seconds + self._settings.limits.grace,
+            "graceful_shutdown_timeout_s": limits.seconds + limits.grace,
             **self._options,
         }
         try:

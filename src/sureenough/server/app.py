@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import ctypes
 import errno
 import gc
@@ -153,7 +152,7 @@ class RequestMiddleware:
         if scheme.lower() == "basic":
             try:
                 credentials = base64.b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
-            except (binascii.Error, UnicodeDecodeError, ValueError):
+            except ValueError:
                 return False
         elif scheme.lower() != "bearer":
             return False

@@ -132,33 +132,25 @@ class ServerState:
         self._saving = asyncio.Lock()
         self.metrics = ServerMetrics(self)
         self.windows = {key.model: key.window for key in self.learned.known}  # once a run has chosen one
-        self._upstream: Upstream | None = None
+        self.upstream = Upstream(settings)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Hold the upstream open for as long as the server runs."""
+        """Hold the upstream open for as long as the server runs; one that only shows kept runs needs none."""
         if self.settings.view_only:
             yield
             return
         await asyncio.to_thread(_preload)
-        async with open_upstream(self.settings) as self._upstream:
+        async with open_upstream(self.settings) as self.upstream:
             yield
             self.stop_runs()
-
-    @property
-    def upstream(self) -> Upstream:
-        """The upstream; a server that only shows kept runs has none."""
-        if self._upstream is None:
-            raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
-        return self._upstream
 
     def error_response(self, error: BaseException, model: str = "") -> ApiError:
         """The response for an error, without the upstream's address and secrets."""
         response = api_error(error, model)
         if response.status == 500 and not isinstance(error, ApiError):
             log.error("a request failed", exc_info=error)
-        if self._upstream is not None:
-            response.message = self._upstream.redact(response.message)
+        response.message = self.upstream.redact(response.message)
         return response
 
     def slot(self) -> ExitStack:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
@@ -89,9 +88,8 @@ class KeptRuns:
         if self.folder is None or not self.folder.is_dir():
             return []
         files = (file for file in self.folder.iterdir() if file.suffix == SUFFIX and NAME.fullmatch(file.stem))
-        changed = {file: state for file in files if (state := _state(file))}
-        newest = sorted(changed, key=changed.__getitem__, reverse=True)[:LISTED]
-        return [entry for file in newest if (entry := _entry(file, changed[file]))]
+        newest = sorted(((changed, file) for file in files if (changed := _changed(file))), reverse=True)[:LISTED]
+        return [entry for _, file in newest if (entry := _entry(file))]
 
     def reports(self) -> list[str]:
         """The paths of the bench reports in the folder: single files, and those of run folders."""
@@ -106,18 +104,17 @@ class KeptRuns:
         return self.folder / name
 
 
-def _state(file: Path) -> tuple[int, int] | None:
-    """The time of the last change and the size; None if it was removed meanwhile, or is a pipe, which would block."""
+def _changed(file: Path) -> int | None:
+    """When it changed; None if it was removed meanwhile, or is a pipe, which would block."""
     try:
         stat = file.stat()
     except OSError:
         return None
-    return (stat.st_mtime_ns, stat.st_size) if S_ISREG(stat.st_mode) else None
+    return stat.st_mtime_ns if S_ISREG(stat.st_mode) else None
 
 
-@lru_cache(LISTED)
-def _entry(file: Path, state: tuple[int, int]) -> dict[str, Any] | None:
-    """A run in the list; None if the file is not a run log. It is read again if its state has changed."""
+def _entry(file: Path) -> dict[str, Any] | None:
+    """A run in the list; None if the file is not a run log."""
     try:
         head, end = read_ends(file)
     except TraceError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from sureenough.engines.openai.client import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
@@ -50,11 +50,10 @@ class KeyMask:
         if not key:
             return part
         part = (self.held + part).replace(key, b"*" * len(key))
-        at = part.find(key[:1], max(0, len(part) - len(key) + 1))
-        while at >= 0 and not key.startswith(part[at:]):
-            at = part.find(key[:1], at + 1)
-        self.held = part[at:] if at >= 0 else b""
-        return part[:at] if at >= 0 else part
+        ends = range(max(0, len(part) - len(key) + 1), len(part))
+        at = next((at for at in ends if key.startswith(part[at:])), len(part))
+        part, self.held = part[:at], part[at:]
+        return part
 
 
 class PassthroughResponse:
@@ -75,20 +74,17 @@ class PassthroughResponse:
             async with asyncio.timeout(self.seconds), exchange as (connection, response):
                 if response.status >= 400:
                     await self._send_error(connection, response, send)
-                else:
-                    await self._send_back(connection, response, send)
+                    return
+                await send(self._start(response))
+                mask = KeyMask(connection.errors.key)
+                while part := await response.content.readany():
+                    await send(body(mask.feed(part), more=True))
+                self.slot.close()  # first: a client that has its response must find a slot for the next request
+                await send(body(mask.held))
         except TimeoutError:
             raise ApiError(504, f"The upstream took more than {self.seconds:g} s.", code="timeout") from None
         except TransportError as error:
             raise upstream_unavailable(f"The upstream cannot be reached ({type(error).__name__}).") from None
-
-    async def _send_back(self, connection: OpenAIConnection, response: aiohttp.ClientResponse, send: Send) -> None:
-        await send(start(_status(response.status), forwarded(response.headers, self.upstream.redact)))
-        mask = KeyMask(connection.errors.key)
-        while part := await response.content.readany():
-            await send(body(mask.feed(part), more=True))
-        self.slot.close()  # first: a client that has its response must find a slot for the next request
-        await send(body(mask.held))
 
     async def _send_error(self, connection: OpenAIConnection, response: aiohttp.ClientResponse, send: Send) -> None:
         """The upstream's error without its secrets; one about its key is for the operator to fix."""
@@ -100,16 +96,16 @@ class PassthroughResponse:
         if JSON not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
             raise ApiError(code, f"The upstream returned status {status}: {text[:500]}", code="upstream_error")
-        await send(start(_status(status), forwarded(response.headers, self.upstream.redact)))
+        await send(self._start(response))
         await send(body(text.encode()))
+
+    def _start(self, response: aiohttp.ClientResponse) -> Message:
+        """The head, with a status that can be sent: nothing above 599, and no interim response."""
+        status = response.status if 200 <= response.status < 600 else 502
+        return start(status, forwarded(response.headers, self.upstream.redact))
 
 
 def forwarded(headers: Mapping[str, str], redact: Callable[[str], str]) -> list[tuple[bytes, bytes]]:
     """The forwarded headers; a line break or another control character in a value would break our own head."""
     values = ((name, CONTROL.sub(" ", redact(headers.get(name, ""))).strip()) for name in FORWARDED)
     return [(name.encode(), value.encode("latin-1", "replace")) for name, value in values if value]
-
-
-def _status(status: int) -> int:
-    """A status that can be sent: nothing above 599, and no interim response."""
-    return status if 200 <= status < 600 else 502

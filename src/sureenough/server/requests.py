@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, defstruct
@@ -18,7 +18,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
-from sureenough.server.responses import ApiError, bad_request
+from sureenough.server.responses import bad_request
 from sureenough.server.settings import ServerLimits, ServerSettings
 from sureenough.server.structured import ToolJudge, structured_judge
 from sureenough.spec import is_strategy_name, parse
@@ -30,8 +30,7 @@ LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startsw
 if the upstream continues a beginning."""
 PAGE_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
 """The strategies on the page, which draws searches."""
-LARGEST: Final = {"seed": 2**63 - 1}
-"""Options without a cap whose largest value is not a billion."""
+LARGEST: Final = 2**63 - 1
 TOOL_FIELDS: Final = frozenset(("tools", "tool_choice", "parallel_tool_calls"))
 SAMPLING_FIELDS: Final = TOOL_FIELDS | frozenset(
     "stop presence_penalty frequency_penalty logit_bias reasoning_effort verbosity top_k min_p repetition_penalty "
@@ -60,6 +59,9 @@ DEEPEST_BODY = 100
 """Levels of a request's JSON. Whatever writes it again, here or at the upstream, could fail on more."""
 
 
+Fields = TypeVar("Fields", bound=Struct)
+
+
 class ModelName(NamedTuple):
     """The upstream's name of a model, and the strategy that followed it."""
 
@@ -75,14 +77,12 @@ def split_model_name(name: str) -> ModelName:
     return ModelName(name, None)
 
 
-def names_with_strategies(models: list[str]) -> list[str]:
+def names_with_strategies(models: Sequence[str]) -> list[str]:
     """Every model, plain and with each strategy."""
     return [name for model in models for name in (model, *(f"{model}@{strategy}" for strategy in LISTED_STRATEGIES))]
 
 
 Progress = Literal["comments", "reasoning", "none"]
-Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-Seed = Annotated[int, Meta(ge=0, le=LARGEST["seed"])]
 Messages = Annotated[
     list[dict[str, Any]],
     Meta(
@@ -119,49 +119,56 @@ class CompletionFields(Struct, kw_only=True):
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    max_tokens: Whole | None = None
-    max_completion_tokens: Whole | None = None
-    seed: Seed | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    seed: Annotated[int, Meta(ge=0, le=LARGEST)] | None = None
     sureenough: Any = None
 
 
+class PlainFields(Struct, kw_only=True):
+    """The fields of a request to be passed through that are held to the limits."""
+
+    n: int | None = None
+    best_of: int | None = None
+    prompt: Any = None
+
+
 class RequestTypes(NamedTuple):
-    """The types of one server's requests."""
+    """The types of one server's requests, with its limits. None in a request stands for the server's default."""
 
     options: type[VoteOptions]
     chat: type[CompletionFields]
     completion: type[CompletionFields]
+    plain: type[PlainFields]
 
     @classmethod
     def within(cls, limits: ServerLimits) -> RequestTypes:
+        longest = min(limits.path_tokens, LARGEST)
         run_options = [(name, _option_type(name, limits), None) for name in RunOptions.fields()]
         options: Any = defstruct("SureenoughOptions", run_options, bases=(VoteOptions,), kw_only=True)
         others = [(name, Any, None) for name in sorted(REPEATED_FIELDS | UNSUPPORTED_FIELDS.keys())]
-        bodies: list[Any] = [
-            defstruct(
-                name, [prompt, ("sureenough", options | None, None), *others], bases=(CompletionFields,), kw_only=True
-            )
-            for name, prompt in (
-                ("ChatCompletionRequest", ("messages", Messages)),
-                ("CompletionRequest", ("prompt", str | list[str])),
-            )
-        ]
-        return cls(options, *bodies)
+        others += [("sureenough", options | None, None), *_token_limits(Meta(ge=1, le=longest))]
+        chat: Any = defstruct(
+            "ChatCompletionRequest", [("messages", Messages), *others], bases=(CompletionFields,), kw_only=True
+        )
+        completion: Any = defstruct(
+            "CompletionRequest", [("prompt", str | list[str]), *others], bases=(CompletionFields,), kw_only=True
+        )
+        plain: Any = defstruct("PlainRequest", _token_limits(Meta(le=longest)), bases=(PlainFields,), kw_only=True)
+        return cls(options, chat, completion, plain)
 
 
 def _option_type(name: str, limits: ServerLimits) -> Any:
-    """The type of a run option; None in a request stands for the server's default.
-
-    A cap is part of the schema only: the reader refuses what is above it with a message that names it.
-    """
-    option, cap = RunOptions.fields()[name].metadata, limits.caps().get(name)
-    details: dict[str, Any] = {"description": option["help"], "ge": option["minimum"]}
-    if cap is None:
-        details["le"] = LARGEST.get(name, 1_000_000_000)
-    else:
-        details["extra_json_schema"] = {"maximum": cap}
+    """The type of a run option. One that has no cap may be a billion, and a seed may be any number of 63 bits."""
+    option, cap = RunOptions.fields()[name].metadata, limits.caps().get(name, 1_000_000_000)
+    largest = LARGEST if name == "seed" else min(cap, LARGEST)
     number = option["number"]
-    return Annotated[number, Meta(**details)] | None
+    return Annotated[number, Meta(description=option["help"], ge=option["minimum"], le=largest)] | None
+
+
+def _token_limits(bounds: Meta) -> list[tuple[str, Any, None]]:
+    """The most tokens of a path, by both of its names."""
+    return [(name, Annotated[int, bounds] | None, None) for name in ("max_tokens", "max_completion_tokens")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +191,8 @@ class ConsensusRequest:
     @property
     def path_tokens(self) -> int | None:
         """The most tokens of a path."""
-        limit = self.sampling.get("max_path_tokens")
-        return limit if isinstance(limit, int) else None
+        limit: int | None = self.sampling.get("max_path_tokens")
+        return limit
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
@@ -219,38 +226,29 @@ class RequestReader:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.types = RequestTypes.within(settings.limits)
+        limit = settings.limits.path_tokens
+        self._path_tokens = limit if limit < UPSTREAM_PATH_TOKENS else None  # of requests that set none
 
     def check_plain(self, body: dict[str, Any]) -> None:
         """Hold a request that is passed through to the caps: as many replies as paths, as long as a path."""
         limits = self.settings.limits
         if self.settings.engine is not None:
             name = body["model"]
-            raise bad_request(
-                f"{name} is an engine without a server of its own: choose a strategy, as in "
-                f"{name}@{self.settings.strategy}.",
-                "model",
-            )
+            message = f"{name} is an engine without a server of its own: choose a strategy, as in "
+            raise bad_request(f"{message}{name}@{self.settings.strategy}.", "model")
         if not limits.plain:
             return
-        numbers = {name: body.get(name) for name in ("n", "best_of", "max_tokens", "max_completion_tokens")}
-        for name, value in numbers.items():
-            if value is not None and type(value) is not int:
-                raise bad_request(f"{name} must be a whole number.", name)
-            if value is not None and name.startswith("max_"):
-                _check_path_tokens(name, value, limits)
-        prompts = body.get("prompt")
-        several = isinstance(prompts, list) and any(isinstance(prompt, str | list) for prompt in prompts)
-        replies = max(numbers["n"] or 1, numbers["best_of"] or 1) * (len(prompts) if several and prompts else 1)
+        request = self._convert(body, self.types.plain)
+        prompts = request.prompt if isinstance(request.prompt, list) else []
+        several = any(isinstance(prompt, str | list) for prompt in prompts)  # else one prompt of token numbers
+        replies = max(request.n or 1, request.best_of or 1) * (len(prompts) if several else 1)
         if replies > limits.paths:
             raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
 
     def read(self, body: dict[str, Any], *, chat: bool, template: str) -> ConsensusRequest:
         """The request, or a 400 response that names the field."""
         self._refuse_unsupported(body)
-        try:
-            request = msgspec.convert(body, self.types.chat if chat else self.types.completion)
-        except msgspec.ValidationError as error:
-            raise self._invalid(error) from None
+        request = self._convert(body, self.types.chat if chat else self.types.completion)
         name, options = split_model_name(request.model), request.sureenough or self.types.options()
         settings, judge = self.settings, self._judge(options.kind)
         structured = structured_judge(body, judge, chat=chat, explicit=options.kind is not None)
@@ -261,7 +259,7 @@ class RequestReader:
         sampling = {
             "temperature": settings.temperature if request.temperature is None else request.temperature,
             "top_p": settings.top_p if request.top_p is None else request.top_p,
-            "max_path_tokens": _path_tokens(request, settings.limits),
+            "max_path_tokens": request.max_completion_tokens or request.max_tokens or self._path_tokens,
             "extra": {name: body[name] for name in repeated & body.keys() if body[name] is not None},
             "chat": chat,
         }
@@ -282,29 +280,30 @@ class RequestReader:
         )
 
     def _refuse_unsupported(self, body: dict[str, Any]) -> None:
-        refusals = [
-            (name, f"cannot be used with a strategy: {reason}; use the plain model name to pass it through")
-            for name, (reason, default) in UNSUPPORTED_FIELDS.items()
-            if not _changes_nothing(body.get(name), default)
-        ]
-        if self.settings.engine is not None:
-            why = f"cannot be set: the engine {self.settings.models[0]} decides how its tokens are sampled"
-            refusals += [(name, why) for name in _OF_SERVERS if body.get(name) is not None]
-        for name, reason in refusals:
-            raise bad_request(f"{name} {reason}.", name, "unsupported_parameter")
-        known = self.types.chat.__struct_fields__ + self.types.completion.__struct_fields__
+        engine, own = self.settings.engine, next((name for name in _OF_SERVERS if body.get(name) is not None), None)
+        for name, (why, default) in UNSUPPORTED_FIELDS.items():
+            if not _changes_nothing(body.get(name), default):
+                message = f"{name} cannot be used with a strategy: {why}; use the plain model name to pass it through."
+                raise bad_request(message, name, "unsupported_parameter")
+        if engine is not None and own is not None:
+            message = f"{own} cannot be set: the engine {self.settings.models[0]} decides how its tokens are sampled."
+            raise bad_request(message, own, "unsupported_parameter")
+        known = {*self.types.chat.__struct_fields__, *self.types.completion.__struct_fields__}
         unknown = next((name[:80] for name in body if name not in known), None)
         if unknown is not None:
-            names = ", ".join(sorted(set(known)))
+            names = ", ".join(sorted(known))
             message = f"Unrecognized request argument supplied: {unknown}; known with a strategy: {names}."
             raise bad_request(message, unknown, "unknown_parameter")
 
-    def _invalid(self, error: msgspec.ValidationError) -> ApiError:
-        message, _, location = str(error).partition(" - at `$.")
+    def _convert(self, body: dict[str, Any], fields: type[Fields]) -> Fields:
+        try:
+            return msgspec.convert(body, fields)
+        except msgspec.ValidationError as error:
+            message, _, location = str(error).partition(" - at `$.")
         param = location.rstrip("`") or None
         if "unknown field" in message:
             message += f"; known: {', '.join(self.types.options.__struct_fields__)}"
-        return bad_request(f"{message}{f' (at {param})' if param else ''}.", param)
+        raise bad_request(f"{message}{f' (at {param})' if param else ''}.", param)
 
     def _judge(self, kind: str | None) -> Judge:
         """The judge of a kind that a client names. Only the operator's own kind may be one that imports code."""
@@ -331,10 +330,6 @@ class RequestReader:
             raise bad_request(str(error), "model" if name.strategy else "sureenough.strategy") from None
 
     def _run_options(self, options: VoteOptions, seed: int | None) -> dict[str, Any]:
-        for name, cap in self.settings.limits.caps().items():
-            value = getattr(options, name)
-            if value is not None and value > cap:
-                raise bad_request(f"{name} is {value:g}; this server allows {cap:g}.", f"sureenough.{name}")
         given = {name: value for name in RunOptions.fields() if (value := getattr(options, name)) is not None}
         return asdict(self.settings.run_options()) | ({} if seed is None else {"seed": seed}) | given
 
@@ -342,21 +337,6 @@ class RequestReader:
 def _changes_nothing(value: Any, default: Any) -> bool:
     """Whether an unsupported field may be given. True is not 1 here."""
     return value is None or value is False or value == [] or (type(value) is type(default) and value == default)
-
-
-def _path_tokens(request: CompletionFields, limits: ServerLimits) -> int | None:
-    """The most tokens of a path; None leaves it to the upstream."""
-    for name in ("max_completion_tokens", "max_tokens"):
-        value = getattr(request, name)
-        if value is not None:
-            _check_path_tokens(name, value, limits)
-            return int(value)
-    return limits.path_tokens if limits.path_tokens < UPSTREAM_PATH_TOKENS else None
-
-
-def _check_path_tokens(name: str, value: int, limits: ServerLimits) -> None:
-    if value > limits.path_tokens:
-        raise bad_request(f"{name} is {value}; this server allows {limits.path_tokens} per path.", name)
 
 
 def _question_and_prompt(request: CompletionFields, chat: bool, template: str | None) -> tuple[str, Prompt]:
@@ -387,14 +367,13 @@ def _with_template(messages: Sequence[Message], template: str | None) -> Sequenc
     if "{" in fields or "}" in fields:  # a format could ask for a billion spaces
         raise bad_request("the template must hold {question} once, and no other braces.", "sureenough.template")
     # Of a content in parts, such as images and texts, the last one if it is a text.
-    in_parts = isinstance(content, list) and content and isinstance(content[-1], dict) and "text" in content[-1]
-    if not isinstance(content, str) and not in_parts:
+    parts = content if isinstance(content, list) else [{"text": content}] if isinstance(content, str) else []
+    if not parts or not isinstance(parts[-1], dict) or "text" not in parts[-1]:
         return messages
-    text = content if isinstance(content, str) else str(content[-1]["text"])
     try:
-        asked = render_prompt(text, template).text
+        text = render_prompt(str(parts[-1]["text"]), template).text
     except UsageError as error:
         param = "sureenough.template" if error.argument == "template" else "messages"
         raise bad_request(f"{error}.", param) from None
-    parts = asked if isinstance(content, str) else [*content[:-1], {**content[-1], "text": asked}]
-    return [*messages[:-1], {**last, "content": parts}]
+    parts = [*parts[:-1], {**parts[-1], "text": text}]
+    return [*messages[:-1], {**last, "content": text if isinstance(content, str) else parts}]

@@ -114,6 +114,8 @@ class Routes:
 
     async def _read_body(self, request: Request) -> tuple[bytes, dict[str, Any], bool]:
         """The body as bytes and as JSON, and whether it asks for a vote on a model that is offered."""
+        if self.state.settings.view_only:
+            raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
         raw = await read_body(request, self.state.settings.limits.body)
         body = parse_body(raw)
         name = split_model_name(body["model"])
@@ -131,22 +133,17 @@ class Routes:
         return json_response(entry)
 
     async def _listed(self) -> list[dict[str, Any]]:
-        models = [] if self.state.settings.view_only else await self.state.upstream.models()
-        created = int(time.time())
-        return [
-            {"id": name, "object": "model", "created": created, "owned_by": "sureenough"}
-            for name in names_with_strategies(models)
-        ]
+        entry = {"object": "model", "created": int(time.time()), "owned_by": "sureenough"}
+        return [{"id": name, **entry} for name in names_with_strategies(await self.state.upstream.models())]
 
     async def health(self, request: Request) -> Response:
         if self.state.shutting_down:
             return json_response({"status": "stopping"}, 503)
-        ready = self.state.settings.view_only or await self.state.upstream.ready()
+        ready = await self.state.upstream.ready()
         return json_response({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
 
     async def openapi(self, request: Request) -> Response:
-        offered = () if self.state.settings.view_only else self.state.upstream.offered
-        return json_response(document(self.endpoints, names_with_strategies(list(offered))))
+        return json_response(document(self.endpoints, names_with_strategies(self.state.upstream.offered)))
 
     async def metrics(self, request: Request) -> Response:
         return Response(self.state.metrics.text(), media_type=CONTENT_TYPE)
@@ -167,8 +164,7 @@ class Routes:
 
     async def options(self, request: Request) -> Response:
         """Models, strategies and run options, with the defaults and limits of this server."""
-        settings = self.state.settings
-        models = [] if settings.view_only else await self.state.upstream.models()
+        settings, models = self.state.settings, await self.state.upstream.models()
         return json_response(
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
              "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from sureenough.answers import Judge
 from sureenough.answers.json_kind import Json, prepared_schema
+from sureenough.answers.word_kinds import KeyedKind
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.errors import UsageError
 from sureenough.server.responses import bad_request
@@ -80,7 +81,7 @@ def tool_calls(text: str) -> list[ToolCall]:
     return [ToolCall(name.strip(), arguments.strip() or "{}") for name, _, arguments in parts]
 
 
-class ToolJudge:
+class ToolJudge(KeyedKind):
     """Reads the calls of a path as JSON, and keeps which tools the paths of one request call."""
 
     looks_for = "a call of one of the tools, with JSON arguments"
@@ -96,14 +97,11 @@ class ToolJudge:
         objects = [f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls]
         answer = objects[0] if len(objects) == 1 else f"[{', '.join(objects)}]"
         usable = calls and all(call.name in self.names and _OBJECT.key(call.arguments) is not None for call in calls)
-        return answer if usable and Json().key(answer) is not None else None
+        return answer if usable and self.key(answer) is not None else None
 
-    def classes(self, answers: Sequence[str]) -> list[int | None]:
+    def key(self, answer: str) -> Hashable | None:
         """Calls are the same if their arguments are, whatever the order of keys."""
-        return Json().classes(answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return Json().grade(gold, answer)
+        return Json().key(answer)
 
     @property
     def disagreement(self) -> bool:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,18 +30,28 @@ from sureenough.templates import template_of
 if TYPE_CHECKING:
     import aiohttp
 
-    from sureenough.engines.openai.http import FetchedResponse
 
 MODELS_SECONDS: Final = 30.0  # seconds for which a list of models is reused
-READY_SECONDS: Final = 2.0  # seconds for which the result of a readiness probe is reused
+READY_SECONDS: Final = 2.0  # seconds for which it is known whether the upstream responds
 LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all requests; further ones wait
 
 
-class UpstreamResponse(NamedTuple):
-    """The beginning of a response, and the connections to the server that sends it."""
+T = TypeVar("T")
 
-    connection: OpenAIConnection
-    response: aiohttp.ClientResponse
+
+class Recent(Generic[T]):
+    """A result that is requested again when it is some seconds old; one request is in flight at a time."""
+
+    def __init__(self, seconds: float, request: Callable[[], Awaitable[T]]) -> None:
+        self._seconds, self._request = seconds, request
+        self._requesting = asyncio.Lock()
+        self._result: tuple[T, float] | None = None  # and when it came
+
+    async def get(self) -> T:
+        async with self._requesting:
+            if self._result is None or time.monotonic() - self._result[1] > self._seconds:
+                self._result = await self._request(), time.monotonic()
+            return self._result[0]
 
 
 class UpstreamServer(NamedTuple):
@@ -53,21 +63,18 @@ class UpstreamServer(NamedTuple):
 
 
 class Upstream:
-    """The upstream: one or more servers with the same models, or an engine that has none."""
+    """The upstream: one or more servers with the same models, or an engine; without both, nothing can be sampled."""
 
     def __init__(
-        self, settings: ServerSettings, template: str, offered: tuple[str, ...], servers: Sequence[UpstreamServer] = (),
-        engine: Engine | None = None,
+        self, settings: ServerSettings, template: str = "", offered: Sequence[str] = (),
+        servers: Sequence[UpstreamServer] = (), engine: Engine | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.template = settings, template
         self.offered = offered  # the models, if they are known without a request to the upstream
         self._servers, self._engine = servers, engine
         self.loads = [server.load for server in servers]
-        self._models: list[str] = []
-        self._listed_at = -MODELS_SECONDS
-        self._listing = asyncio.Lock()
-        self._probe: asyncio.Task[bool] | None = None
-        self._probed: tuple[float, bool] | None = None  # when, and whether it was ready
+        self._listed = Recent(MODELS_SECONDS, self._list)
+        self._ready = Recent(READY_SECONDS, self._responds)
 
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
@@ -97,7 +104,9 @@ class Upstream:
             yield self._servers[index]
 
     @asynccontextmanager
-    async def exchange(self, endpoint: str, content: bytes) -> AsyncIterator[UpstreamResponse]:
+    async def exchange(
+        self, endpoint: str, content: bytes
+    ) -> AsyncIterator[tuple[OpenAIConnection, aiohttp.ClientResponse]]:
         """Send a request to an endpoint such as `chat/completions`, of another server if one cannot be reached.
 
         A request that a server has received is not sent again: it may have been generated, and would be paid for twice.
@@ -114,13 +123,13 @@ class Upstream:
             try:
                 async with request as response:
                     fate = "failed" if response.status >= 500 else fate
-                    yield UpstreamResponse(one, response)
+                    yield one, response
                 return
-            except TransportError as error:
-                unreachable = error
-                fate = "gone" if isinstance(error, ConnectError) else "failed"
-                if fate == "failed":
-                    raise
+            except ConnectError as error:
+                unreachable, fate = error, "gone"
+            except TransportError:
+                fate = "failed"
+                raise
             finally:
                 load.end(fate)
         raise unreachable
@@ -133,36 +142,25 @@ class Upstream:
 
     async def models(self) -> list[str]:
         """The models that are offered: those of the settings, else those that the upstream lists."""
-        if self.offered:
-            return list(self.offered)
-        async with self._listing:
-            if time.monotonic() - self._listed_at > MODELS_SECONDS:
-                (_, self._models), self._listed_at = await self._list(), time.monotonic()
-        return self._models
+        return list(self.offered) if self.offered or not self._servers else (await self._listed.get())[1]
 
     async def _list(self) -> tuple[str, list[str]]:
-        """The address of the first server that responds, and its models."""
-        server, response = await self._fetch_models()
-        if response.status != 200:
-            fix = "; check the key" if response.status in (401, 403) else "; check the URL, which usually ends in /v1"
-            raise EngineUnavailable(f"{server} returned status {response.status} for its list of models{fix}")
-        try:
-            return server, [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
-        except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
-            raise EngineRejected(f"{server}'s list of models cannot be read") from None
-
-    async def _fetch_models(self) -> tuple[str, FetchedResponse]:
-        for number, (one, *_) in enumerate(self._by_load(), 1):
-            is_last = number == len(self._servers)
+        """The first server that lists its models, and these; if none does, the problem of the first is raised."""
+        problems: list[EngineError] = []
+        for one, *_ in self._by_load():
+            server = one.server_address()
             try:
                 response = await one.transport.fetch("GET", one.endpoint("models"), seconds=10)
+                if response.status == 200:
+                    return server, [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
+                fix = "check the key" if response.status in (401, 403) else "check the URL, which usually ends in /v1"
+                message = f"{server} returned status {response.status} for its list of models; {fix}"
+                problems.append(EngineUnavailable(message))
             except TransportError as error:
-                if is_last:
-                    raise one.errors.unreachable(error) from None
-                continue
-            if response.status < 500 or is_last:
-                break
-        return one.server_address(), response
+                problems.append(one.errors.unreachable(error))
+            except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
+                problems.append(EngineRejected(f"{server}'s list of models cannot be read"))
+        raise problems[0]
 
     async def problem(self) -> str | None:
         """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""
@@ -178,8 +176,8 @@ class Upstream:
     async def check_model(self, model: str) -> None:
         """Refuse a model that is not offered, as far as that is known, and a model with an unknown strategy."""
         base, at, spec = model.rpartition("@")
-        listed: Sequence[str] = self.offered
-        if at and not listed:
+        listed = list[str]()
+        if at:
             with suppress(EngineError):
                 listed = await self.models()
         if at and base in listed and model not in listed:
@@ -191,18 +189,11 @@ class Upstream:
             raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 
     async def ready(self) -> bool:
-        """Whether the upstream responds, by a probe that is at most a few seconds old; one is in flight at a time."""
-        if self._probed is None or time.monotonic() - self._probed[0] > READY_SECONDS:
-            if self._probe is None or self._probe.done():
-                self._probe = asyncio.create_task(self._send_probe())
-            if self._probed is None or time.monotonic() - self._probed[0] > 3 * READY_SECONDS:
-                return await asyncio.shield(self._probe)  # the last result is too old
-        return self._probed[1]
+        """Whether a server of the upstream responds, as was found at most a few seconds ago."""
+        return await self._ready.get()
 
-    async def _send_probe(self) -> bool:
-        ready = not self._servers or any(await asyncio.gather(*(one.responds() for one, *_ in self._servers)))
-        self._probed = time.monotonic(), ready
-        return ready
+    async def _responds(self) -> bool:
+        return not self._servers or any(await asyncio.gather(*(one.responds() for one, *_ in self._servers)))
 
 
 @asynccontextmanager
