@@ -1,15 +1,4 @@
-"""Every error that sureenough raises on purpose.
-
-SureEnoughError
-├── UsageError        an argument that cannot be used (also a ValueError)
-├── EngineError       an engine could not sample a path; knows the path, its seed and the request id
-│   ├── EngineUnavailable   no response; retried before the path's first token
-│   ├── EngineRejected      the server refused the request (4xx): ends the run
-│   │   └── CannotExtend        the engine does not continue a given beginning
-│   └── MissingLogprobs     the server sent no log-probabilities; names the flag to set
-├── TraceError        recorded paths that cannot be read or written
-└── ProtocolError     a driver broke the session's protocol: a bug of ours
-"""
+"""Every error that sureenough raises on purpose."""
 
 from __future__ import annotations
 
@@ -72,11 +61,11 @@ class EngineError(SureEnoughError):
 
 
 class EngineUnavailable(EngineError):
-    """No response from the engine's address."""
+    """No response from the engine's address; retried before the path's first token."""
 
 
 class EngineRejected(EngineError):
-    """The server refused the request; sending it again would not help."""
+    """The server refused the request (4xx): it ends the run, since sending it again would not help."""
 
 
 class CannotExtend(EngineRejected):
@@ -84,7 +73,7 @@ class CannotExtend(EngineRejected):
 
 
 class MissingLogprobs(EngineError):
-    """The server sent no log-probabilities, but the strategy needs them."""
+    """The server sent no log-probabilities, but the strategy needs them; the message names the flag to set."""
 
 
 class TraceError(SureEnoughError):

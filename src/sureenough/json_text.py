@@ -25,11 +25,7 @@ def mend(text: str) -> str:
 
 def has_halves(text: str) -> bool:
     """Whether it holds halves of surrogate pairs, as JSON can write them and UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+    return mend(text) != text
 
 
 def _mended(data: Any) -> Any:

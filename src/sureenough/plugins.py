@@ -114,12 +114,9 @@ def _imported(module: str, attribute: str) -> object:
             thing = getattr(thing, name)
         return thing
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-        here = "; a module of the current folder is found with PYTHONPATH=." if _is_missing(error, module) else ""
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        here = "; a module of the current folder is found with PYTHONPATH=." if missing else ""
         raise UsageError(f"{described(error)}{here}") from None
-
-
-def _is_missing(error: BaseException, module: str) -> bool:
-    return isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
 
 
 def described(error: BaseException) -> str:
@@ -141,11 +138,10 @@ def report(registries: Mapping[str, Registry[Any]]) -> Iterator[PluginReport]:
     for group, registry in registries.items():
         for name, point in announced(group).items():
             error = None
-            if name in registry.builtin:
-                error = f"the name is taken: {name} is a built-in {registry.noun}"
-            else:
-                try:
-                    registry.accept(load(group, name))
-                except UsageError as refused:
-                    error = str(refused)
+            try:
+                if name in registry.builtin:
+                    raise UsageError(f"the name is taken: {name} is a built-in {registry.noun}")
+                registry.accept(load(group, name))
+            except UsageError as refused:
+                error = str(refused)
             yield PluginReport(group, name, package(point), error)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Final, get_origin, get_type_hints
+from typing import Any, Final
 
 from sureenough.core.options import COUNT, options_of
 from sureenough.core.strategy import Strategy
@@ -24,7 +24,7 @@ _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a strategy or a judge: its type, its help text, and the part that holds it."""
+    """An option of a strategy or a judge: the type of its values, its help text, and the part that holds it."""
 
     name: str
     part: str | None  # the field whose value holds it; None: the owner itself
@@ -55,17 +55,7 @@ def options(strategy: Strategy) -> dict[str, Option]:
 
 def marked_options(owner: object, part: str | None = None) -> dict[str, Option]:
     """The options among the fields of a dataclass."""
-    return {field.name: _option(field, part, owner) for field in options_of(owner)}
-
-
-def _option(field: Field[Any], part: str | None, owner: object) -> Option:
-    kind = type(owner)
-    if kind not in _types:
-        _types[kind] = get_type_hints(kind)
-    return Option(field.name, part, _types[kind][field.name], field.metadata["help"])
-
-
-_types: dict[type, dict[str, Any]] = {}  # get_type_hints is slow, and every replay renders its strategy
+    return {one.name: Option(one.name, part, type(one.default), one.metadata["help"]) for one in options_of(owner)}
 
 
 def _accepted(thing: object) -> Strategy:
@@ -133,7 +123,7 @@ def read_options(named: Named[Any], text: str, known: Mapping[str, Option]) -> I
     key = ""
     for item in (named.options or "").split(","):
         before, equals, value = (piece.strip() for piece in item.partition("="))
-        if not equals and key and _is_list(known[key]):
+        if not equals and key and known[key].type is tuple:
             given[key] += f",{before}"
             continue
         if not equals or not before:
@@ -146,10 +136,6 @@ def read_options(named: Named[Any], text: str, known: Mapping[str, Option]) -> I
         given[key] = value
     for key, value in given.items():
         yield known[key], _convert(named.name, known[key], value)
-
-
-def _is_list(option: Option) -> bool:
-    return get_origin(option.type) is tuple
 
 
 def render(strategy: Strategy) -> str:
@@ -177,13 +163,8 @@ def _render(strategy: Strategy, explicit: tuple[str, ...]) -> str:
 
 def _compare(strategy: Strategy, builtin: Strategy) -> tuple[dict[str, Option], list[str]]:
     """The options that carry `builtin` towards `strategy`, and the parts that differ whatever their options are."""
-    kinds = {part: type(getattr(strategy, part)) for part in PARTS}
-    same = options(builtin).keys() & options(strategy).keys()
-    known = {
-        name: option
-        for name, option in options(builtin).items()
-        if name in same and (option.part is None or kinds[option.part] is type(getattr(builtin, option.part)))
-    }
+    own = options(strategy)
+    known = {name: option for name, option in options(builtin).items() if own.get(name) == option}
     for option in known.values():
         builtin = option.write(builtin, option.read(strategy))
     modified = [part for part in PARTS if getattr(strategy, part) != getattr(builtin, part)]
@@ -195,7 +176,7 @@ _cached_render = lru_cache(maxsize=256)(_render)
 
 def _convert(name: str, option: Option, text: str) -> Any:
     refusal = f"{name}: {option.name}={text} will not do: {option.name} is"
-    if _is_list(option):
+    if option.type is tuple:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if option.type is bool:
         if text.lower() not in _FLAGS:

@@ -31,7 +31,7 @@ class Rule:
 
 
 def option(default: Any, help: str, rule: Rule) -> Any:
-    """A dataclass field that users may set by name, with a line of help and a rule for its values."""
+    """A dataclass field that users may set by name, to values of the type of its default."""
     return field(default=default, metadata={"help": help, "rule": rule})
 
 
