@@ -24,7 +24,7 @@ class Bridge(Engine):
 
     @property
     def running(self) -> int:
-        return int(self._engine.running)
+        return int(self._engine._loaded.engine.output_processor.get_num_unfinished_requests())
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         return self._passed_on(self._engine.stream(prompt, seed=seed))

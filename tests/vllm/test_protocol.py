@@ -13,14 +13,12 @@ import pytest
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import WatchOptions
 from sureenough.engines.watch.protocol import (
-    RECORDS_ENV,
     WINDOW_ENV,
     PathRecord,
     WatchRequest,
     can_prune,
     parse_summary,
     parse_watch_arguments,
-    record_bytes,
 )
 from sureenough.errors import UsageError
 from sureenough.vllm import versions
@@ -78,19 +76,10 @@ def test_a_window_is_required() -> None:
 
 
 @pytest.mark.parametrize("value", ["many", "0", "-3", "1" * 5000, "²"])
-def test_settings_of_the_server_are_whole_numbers(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_window_is_a_whole_number(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WINDOW_ENV, value)
     with pytest.raises(UsageError, match=f"{WINDOW_ENV} is .* whole number"):
         parse_watch_arguments(GOOD)
-    monkeypatch.setenv(RECORDS_ENV, value)
-    with pytest.raises(UsageError, match=f"{RECORDS_ENV} is .* whole number"):
-        record_bytes()
-
-
-def test_records_take_256_megabytes_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert record_bytes() == 256 * 2**20
-    monkeypatch.setenv(RECORDS_ENV, "3")
-    assert record_bytes() == 3 * 2**20
 
 
 @pytest.mark.parametrize(

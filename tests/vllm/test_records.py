@@ -17,25 +17,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse
 
+import sureenough
 from sureenough.core.confidence import scan
 from sureenough.core.pruning import Tier
 from sureenough.engines.watch.protocol import (
+    PROTOCOL_VERSION,
     SOCKET_ENV,
     UNKNOWN_PATH,
+    K,
     MissingRecord,
     PathRecord,
     Progress,
     parse_summary,
 )
 from sureenough.vllm import records as module
-from sureenough.vllm.middleware import RecordsMiddleware, monitor_info
+from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import (
     FINISHED_BYTES,
     MAX_PENDING,
+    MonitorReader,
     PathRecords,
-    RecordReader,
     Traces,
-    request_progress,
     serve_records,
 )
 from tests.vllm.stored import add_token, record_of
@@ -145,18 +147,20 @@ def finish_path(records: PathRecords, key: str, tokens: int) -> None:
     records.start_path(0, "other-path", trace=False)
 
 
-def test_finished_records_are_limited_by_their_bytes() -> None:
+def test_finished_records_are_limited_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """20 records of 100 tokens fit, without the space that their traces had to grow; the oldest are dropped first."""
-    records = PathRecords(1, max_bytes=20 * (100 * 16 + FINISHED_BYTES) + FINISHED_BYTES)  # and "other-path"
+    monkeypatch.setattr(module, "MAX_FINISHED_BYTES", limit := 20 * (100 * 16 + FINISHED_BYTES) + FINISHED_BYTES)
+    records = PathRecords(1)
     for number in range(40):
         finish_path(records, f"path-{number:04}", 100)
     kept = [record_of(records, f"path-{number:04}") is not None for number in range(40)]
     assert kept == [False] * 20 + [True] * 20
-    assert records._finished_bytes <= records._max_bytes
+    assert records._finished_bytes <= limit
 
 
-def test_the_latest_record_is_kept_even_if_it_is_too_large() -> None:
-    records = PathRecords(1, max_bytes=1000)
+def test_the_latest_record_is_kept_even_if_it_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_FINISHED_BYTES", 1000)
+    records = PathRecords(1)
     finish_path(records, "small-path", 3)
     finish_path(records, "large-path", 1000)
     assert isinstance(record_of(records, "large-path"), PathRecord)
@@ -212,17 +216,18 @@ def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.Monke
     socket_path = str(tmp_path / "records.sock")
     monkeypatch.setattr(module, "ARRIVAL_SECONDS", 0.1)
 
+    unknown = (404, {"lost": UNKNOWN_PATH})
+    info = {"sureenough": sureenough.__version__, "protocol": PROTOCOL_VERSION, "k": K, "window": 2048}
+
     async def use() -> None:
         assert (await get("/v1/sureenough"))[0] == 503
         monkeypatch.setenv(SOCKET_ENV, socket_path)
-        silent = {"lost": "the monitor does not respond"}
-        assert await get("/v1/sureenough/paths/warm-up-path") == (404, silent)  # the socket is not served yet
+        assert await get("/v1/sureenough/paths/warm-up-path") == unknown  # the socket is not served yet
         serve_records(recorded(), socket_path)
-        assert await get("/v1/sureenough") == (200, monitor_info())
-        assert await get("/sureenough") == (200, monitor_info())
+        assert await get("/v1/sureenough") == await get("/sureenough") == (200, info)
         assert await get("/v1/sureenough/paths/warm-up-path") == (200, {**json_of("warm-up-path"), "engine": 0})
         assert (await get("/v1/sureenough/paths/pruned-path-"))[1]["tier"] == 1
-        assert await get("/v1/sureenough/paths/%2e%2e") == (404, {"lost": UNKNOWN_PATH})
+        assert await get("/v1/sureenough/paths/%2e%2e") == unknown
         assert (await get("/v1/sureenough/else"))[0] == 404
         assert await get("/v1/models") == (418, "elsewhere")
         assert (Path(socket_path).stat().st_mode & 0o777) == 0o600
@@ -252,10 +257,10 @@ def check(address: str, *more: str) -> list[Progress | None]:
     """Every record is read; returns the progress of all paths and of `more`."""
 
     async def use() -> list[Progress | None]:
-        reader = RecordReader(address)
-        found = await asyncio.gather(*(reader.read(key, 1) for key in KEYS))
+        reader = MonitorReader(address)
+        found = await asyncio.gather(*(reader.record(key, 1) for key in KEYS))
         assert [(one["tokens"], one["engine"]) for one in found] == [(1, number) for number in range(ENGINES)]
-        return await request_progress(address, [*KEYS, *more])
+        return await reader.request_progress([*KEYS, *more])
 
     return asyncio.run(asyncio.wait_for(use(), 60))
 
@@ -273,10 +278,9 @@ def test_an_engine_that_hangs_costs_no_record_of_another(engines: str, monkeypat
     with socket.socket(socket.AF_UNIX) as hung:  # sorts before most others, takes connections and never replies
         hung.bind(f"{engines}.100")
         hung.listen(1_000)
-        monkeypatch.setattr(module, "SHARED_TIMEOUT", 1e9)  # all paths are known without it
+        monkeypatch.setattr(module, "TIMEOUT", 1e9)  # all paths are known without it
         assert check(engines) == [Progress(1, 4.0)] * ENGINES
-        monkeypatch.setattr(module, "SHARED_TIMEOUT", 0.5)
-        monkeypatch.setattr(module, "TIMEOUT", 1e9)
+        monkeypatch.setattr(module, "TIMEOUT", 0.5)
         assert check(engines, "path-of-the-hung-one") == [Progress(1, 4.0)] * ENGINES + [None]
 
 
@@ -297,7 +301,7 @@ def test_an_engine_that_ends_within_its_reply_knows_no_path(engines: str, reply:
 
     async def use() -> list[Progress | None]:
         async with await asyncio.start_unix_server(answer, f"{engines}.40"):
-            return await request_progress(engines, [KEYS[3]])
+            return await MonitorReader(engines).request_progress([KEYS[3]])
 
     assert asyncio.run(asyncio.wait_for(use(), 60)) == [Progress(1, 4.0)]
 
@@ -326,12 +330,12 @@ def test_paths_that_end_together_share_requests(
     monkeypatch.setattr(module, "_ask", counted)
 
     async def use() -> None:
-        reader = RecordReader(address)
-        shared = await asyncio.gather(*(reader.read(f"path-{slot:08}", 1) for slot in range(200)))
+        reader = MonitorReader(address)
+        shared = await asyncio.gather(*(reader.record(f"path-{slot:08}", 1) for slot in range(200)))
         assert len(requests) == 4, "64 in each but the last"
         assert [record["tokens"] for record in shared] == [1] * 200
         assert ["signals" in record for record in shared] == [True] * 8 + [False] * 192
-        assert await reader.read("path-00000003", 1) == shared[3]
+        assert await reader.record("path-00000003", 1) == shared[3]
 
     asyncio.run(asyncio.wait_for(use(), 60))
 
@@ -343,16 +347,16 @@ def test_a_path_without_a_record_delays_no_other(
     address, records = engine
 
     async def use() -> None:
-        reader = RecordReader(address)
-        late = asyncio.create_task(reader.read("path-00000007", 2))
-        others = await asyncio.gather(*(reader.read(f"path-{slot:08}", 1) for slot in range(100, 150)))
+        reader = MonitorReader(address)
+        late = asyncio.create_task(reader.record("path-00000007", 2))
+        others = await asyncio.gather(*(reader.record(f"path-{slot:08}", 1) for slot in range(100, 150)))
         assert [record["tokens"] for record in others] == [1] * 50
         assert not late.done()
         threading.Timer(0.1, add_token, (records, 7, 1, 3.0)).start()
         assert (await late)["tokens"] == 2
         monkeypatch.setattr(module, "ARRIVAL_SECONDS", 0.1)
-        assert await reader.read("path-00000007", 9) == {"lost": "its last tokens did not arrive"}
-        assert await reader.read("no-such-path", 1) == {"lost": UNKNOWN_PATH}
+        assert await reader.record("path-00000007", 9) == {"lost": "its last tokens did not arrive"}
+        assert await reader.record("no-such-path", 1) == {"lost": UNKNOWN_PATH}
 
     asyncio.run(asyncio.wait_for(use(), 60))
 

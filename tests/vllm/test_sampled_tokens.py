@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import pytest
@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureenough.vllm import sampled_tokens as module
-from sureenough.vllm.sampled_tokens import MOST_HELD, TRIED, GrowingTexts, SampledTokens, TokenTexts
+from sureenough.vllm.sampled_tokens import MOST_HELD, SampledTokens, TokenSequence, TokenTexts
 
 SPECIAL = 256
 BROKEN = "\ufffd"
+Change = Callable[[str], str]
 
 
 class Bytes:
@@ -34,54 +35,58 @@ class Bytes:
         return b"".join(parts).decode(errors="replace")
 
 
-class Sentences(Bytes):
-    """Leaves out a space at the beginning of what it decodes, as sentencepiece does."""
+class Changing(Bytes):
+    """Changes what it encodes, or what it decodes."""
 
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-        return super().decode(ids, skip_special_tokens=skip_special_tokens).removeprefix(" ")
-
-
-class Tidy(Bytes):
-    """Removes the space before a full stop, as `clean_up_tokenization_spaces` of transformers does."""
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-        return super().decode(ids, skip_special_tokens=skip_special_tokens).replace(" .", ".")
-
-
-class Lowering(Bytes):
-    """Changes what it encodes."""
+    def __init__(self, decoded: Change = str, encoded: Change = str, *longer: bytes) -> None:
+        super().__init__(*longer)
+        self.changes = decoded, encoded
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        return super().encode(text.lower(), add_special_tokens=add_special_tokens)
+        return super().encode(self.changes[1](text), add_special_tokens=add_special_tokens)
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        return self.changes[0](super().decode(ids, skip_special_tokens=skip_special_tokens))
 
 
-def growing(*longer: bytes) -> GrowingTexts:
-    return GrowingTexts(TokenTexts(Bytes(*longer)))
+def without_first_space(text: str) -> str:
+    """As sentencepiece does."""
+    return text.removeprefix(" ")
+
+
+def tidy(text: str) -> str:
+    """As `clean_up_tokenization_spaces` of transformers does."""
+    return text.replace(" .", ".")
+
+
+def tidy_alone(text: str) -> str:
+    """Only of tokens that stand alone."""
+    return text.strip() if len(text) == 1 else text
+
+
+def growing(*longer: bytes) -> TokenSequence:
+    return TokenSequence(TokenTexts(Bytes(*longer)))
 
 
 @pytest.mark.parametrize(
     ("tokenizer", "exact"),
-    [(Bytes(), True), (Sentences(), False), (Tidy(), False), (Tidy(b" ."), False), (Lowering(), False)],
+    [
+        (Bytes(), True),
+        (Changing(without_first_space), False),
+        (Changing(tidy), False),
+        (Changing(tidy, str, b" ."), False),
+        (Changing(tidy_alone), False),
+        (Changing(encoded=str.lower), False),
+    ],
 )
 def test_a_tokenizer_whose_tokens_change_with_their_place_is_found(tokenizer: Bytes, exact: bool) -> None:
     assert TokenTexts(tokenizer).exact is exact
 
 
-def test_a_tokenizer_that_tidies_only_tokens_that_stand_alone_is_found() -> None:
-    class Alone(Bytes):
-        def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-            text = super().decode(ids, skip_special_tokens=skip_special_tokens)
-            return text.strip() if len(ids) == 1 else text
-
-    assert Alone().decode(list(TRIED.encode()), skip_special_tokens=True) == TRIED
-    assert not TokenTexts(Alone()).exact
-
-
 def test_a_token_is_decoded_once() -> None:
     tokenizer = Bytes()
     texts = TokenTexts(tokenizer)
-    tokenizer.decoded.clear()
-    assert GrowingTexts(texts).add(b"QQQ") == GrowingTexts(texts).add(b"QQQ") == ["Q", "Q", "Q"]
+    assert TokenSequence(texts).add(b"QQQ") == TokenSequence(texts).add(b"QQQ") == ["Q", "Q", "Q"]
     assert tokenizer.decoded == [[ord("Q")]]
 
 
@@ -102,9 +107,6 @@ def test_the_rest_is_what_never_became_whole() -> None:
     texts = growing()
     assert texts.add("€".encode()[:2]) == ["", ""]
     assert texts.rest() == BROKEN
-    whole = growing()
-    whole.add(b"whole")
-    assert whole.rest() == ""
 
 
 def test_special_tokens_have_no_text_and_do_not_break_a_character() -> None:
@@ -112,13 +114,6 @@ def test_special_tokens_have_no_text_and_do_not_break_a_character() -> None:
     texts = growing()
     assert texts.add([ord("a"), SPECIAL, first, SPECIAL, *others, SPECIAL]) == ["a", "", "", "", "é", ""]
     assert texts.rest() == ""
-
-
-def test_two_paths_do_not_share_what_they_hold() -> None:
-    texts = TokenTexts(Bytes())
-    one, other = GrowingTexts(texts), GrowingTexts(texts)
-    first, second = "é".encode()
-    assert (one.add([first]), other.add(b"x"), one.add([second])) == ([""], ["x"], ["é"])
 
 
 INVALID = [
@@ -147,12 +142,11 @@ def test_tokens_may_end_one_character_and_begin_the_next() -> None:
 
 def test_endless_broken_bytes_are_passed_on_and_decoded_a_few_at_a_time() -> None:
     tokenizer = Bytes()
-    texts = GrowingTexts(TokenTexts(tokenizer))
-    said = texts.add([0xE2] * 1000)
-    assert len(said) == 1000
-    assert "".join(said) + texts.rest() == BROKEN * 1000
-    assert max(map(len, tokenizer.decoded)) <= max(MOST_HELD, len(TRIED))
-    assert "".join(said).count(BROKEN) > 1000 - MOST_HELD
+    sequence = TokenSequence(TokenTexts(tokenizer))
+    texts = sequence.add([0xE2] * 1000)
+    assert "".join(texts) + sequence.rest() == BROKEN * 1000
+    assert max(map(len, tokenizer.decoded)) <= MOST_HELD
+    assert "".join(texts).count(BROKEN) > 1000 - MOST_HELD
 
 
 PIECES = (b"ab", b".\n", b"\n\n", b"abc", b"c.")
@@ -279,7 +273,7 @@ def test_a_text_that_its_tokens_do_not_give_back() -> None:
 
 
 def test_without_exact_texts_everything_is_encoded() -> None:
-    memory = SampledTokens(TokenTexts(Sentences()))
+    memory = SampledTokens(TokenTexts(Changing(without_first_space)))
     sample(memory, list(b" a b"))
     assert not memory._kept
     assert found(memory, " a b") == list(b" a b")

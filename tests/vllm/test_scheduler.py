@@ -26,16 +26,18 @@ class Logprobs(NamedTuple):
 
 
 def params(**changes: Any) -> Any:
-    watched = WatchRequest("key-of-a-path", 64).to_arguments()
+    """Of a watched path, or of a request that differs from it."""
     common: dict[str, Any] = {
-        "stop": [],
-        "logprobs": None,
-        "prompt_logprobs": None,
-        "extra_args": watched,
-        "kind": "FINAL_ONLY",
-    }
+        "stop": [], "logprobs": None, "prompt_logprobs": None, "kind": "FINAL_ONLY",
+        "extra_args": WatchRequest("key-of-a-path", 64).to_arguments(),
+    }  # fmt: skip
     given = common | changes
     return SimpleNamespace(**given, output_kind=SimpleNamespace(name=given["kind"]))
+
+
+def grouped(size: Any, **changes: Any) -> dict[str, Any]:
+    """Parameters of a search whose tokens are sent together."""
+    return {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: size}, **changes}
 
 
 class Engine:
@@ -44,11 +46,11 @@ class Engine:
     def __init__(self) -> None:
         self.requests: dict[str, Any] = {}
         self.cached = 0  # tokens found in the cache since the last statistics
-        self.rows: dict[str, Any] = {}  # further fields of every output
+        self.rows: dict[str, Any] = {"routed_experts": None}  # further fields of every output
 
     def add(self, name: str, **changes: Any) -> None:
         self.cached += 7
-        self.requests[name] = SimpleNamespace(sampling_params=params(**changes), output_token_ids=[])
+        self.requests[name] = SimpleNamespace(sampling_params=params(**changes), output_token_ids=[], resumable=False)
 
     def get_request_counts(self) -> tuple[int, int]:
         return len(self.requests), 0
@@ -98,9 +100,23 @@ class Scheduler(WholeReplies, Engine):
         return {output.request_id: output.new_token_ids for message in messages for output in message.outputs}
 
 
-def test_an_ordinary_request_sends_every_token_and_a_watched_path_its_first_and_its_end() -> None:
+@pytest.fixture
+def scheduler() -> Scheduler:
+    """With one watched path."""
     scheduler = Scheduler()
     scheduler.add("watched")
+    return scheduler
+
+
+@pytest.fixture
+def search() -> Scheduler:
+    """With one search, whose tokens are sent three at a time."""
+    scheduler = Scheduler()
+    scheduler.add("search", **grouped(3, logprobs=1))
+    return scheduler
+
+
+def test_an_ordinary_request_sends_every_token_and_a_watched_path_its_first_and_its_end(scheduler: Scheduler) -> None:
     scheduler.add("ordinary", extra_args=None)
     assert scheduler.step() == {"watched": [0], "ordinary": [0]}
     assert scheduler.step() == {"ordinary": [1]}
@@ -109,16 +125,12 @@ def test_an_ordinary_request_sends_every_token_and_a_watched_path_its_first_and_
     assert not scheduler._quiet
 
 
-def test_a_path_that_ends_with_its_first_token_is_sent_once() -> None:
-    scheduler = Scheduler()
-    scheduler.add("watched")
+def test_a_path_that_ends_with_its_first_token_is_sent_once(scheduler: Scheduler) -> None:
     assert scheduler.step(ending=("watched",)) == {"watched": [0]}
     assert not scheduler._quiet
 
 
-def test_what_a_preempted_path_made_is_sent_with_the_event_and_not_again() -> None:
-    scheduler = Scheduler()
-    scheduler.add("watched")
+def test_what_a_preempted_path_made_is_sent_with_the_event_and_not_again(scheduler: Scheduler) -> None:
     scheduler.step()
     scheduler.step()
     assert scheduler.step(preempted=("watched",)) == {"watched": [1, 2]}
@@ -126,9 +138,7 @@ def test_what_a_preempted_path_made_is_sent_with_the_event_and_not_again() -> No
     assert scheduler.step(ending=("watched",)) == {"watched": [3, 4]}
 
 
-def test_a_path_that_its_client_gave_up_is_forgotten() -> None:
-    scheduler = Scheduler()
-    scheduler.add("watched")
+def test_a_path_that_its_client_gave_up_is_forgotten(scheduler: Scheduler) -> None:
     scheduler.add("other")
     scheduler.step()
     scheduler.finish_requests(["watched"])
@@ -136,33 +146,28 @@ def test_a_path_that_its_client_gave_up_is_forgotten() -> None:
     assert scheduler.step(ending=("other",)) == {"other": [1]}
 
 
-def test_tokens_in_groups_come_with_all_their_log_probabilities() -> None:
-    scheduler = Scheduler()
-    scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 3})
-    messages = [scheduler.update_from_output(ending=("search",) if step == 5 else ()) for step in range(6)]
+def test_tokens_in_groups_come_with_all_their_log_probabilities(search: Scheduler) -> None:
+    messages = [search.update_from_output(ending=("search",) if step == 5 else ()) for step in range(6)]
     sent = [output for message in messages if message for output in message[0].outputs]
     assert [output.new_token_ids for output in sent] == [[0], [1, 2, 3], [4, 5]]
     assert [output.new_logprobs.token_ids[:, 0].tolist() for output in sent] == [[0], [1, 2, 3], [4, 5]]
     assert [output.new_logprobs.logprobs[:, 0].tolist() for output in sent] == [[0.0], [-1.0, -2.0, -3.0], [-4.0, -5.0]]
-    assert not scheduler._quiet
+    assert not search._quiet
 
 
-def test_a_neighbour_that_needs_more_log_probabilities_comes_and_goes() -> None:
+def test_a_neighbour_that_needs_more_log_probabilities_comes_and_goes(search: Scheduler) -> None:
     """All requests of a step get as many as the greediest needs; an exception here would end the engine."""
-    scheduler = Scheduler()
-    scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 4})
-    scheduler.step()
-    scheduler.step()
-    scheduler.add("neighbour", kind="DELTA", logprobs=20, extra_args=None)
-    scheduler.step(ending=("neighbour",))
-    scheduler.step()
-    (sent,) = scheduler.update_from_output()[0].outputs
-    assert sent.new_token_ids == [1, 2, 3, 4]
-    assert sent.new_logprobs.token_ids.tolist() == [[token, 99] for token in (1, 2, 3, 4)]
-    assert sent.new_logprobs.logprobs.tolist() == [[-float(token), -50.0] for token in (1, 2, 3, 4)]
+    search.step()
+    search.step()
+    search.add("neighbour", kind="DELTA", logprobs=20, extra_args=None)
+    search.step(ending=("neighbour",))
+    (sent,) = search.update_from_output()[0].outputs
+    assert sent.new_token_ids == [1, 2, 3]
+    assert sent.new_logprobs.token_ids.tolist() == [[token, 99] for token in (1, 2, 3)]
+    assert sent.new_logprobs.logprobs.tolist() == [[-float(token), -50.0] for token in (1, 2, 3)]
 
 
-def test_log_probabilities_in_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_probabilities_in_memory_that_is_used_again(search: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Logprobs(np.zeros((4, 1 << 17), dtype=np.int32), np.zeros((4, 1 << 17), dtype=np.float32))
 
     def logprobs(_: Engine, request: Any) -> Logprobs:
@@ -170,81 +175,59 @@ def test_log_probabilities_in_memory_that_is_used_again(monkeypatch: pytest.Monk
         return Logprobs(shared.token_ids[2:3], shared.logprobs[2:3])
 
     monkeypatch.setattr(Engine, "logprobs", logprobs)
-    scheduler = Scheduler()
-    scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 3})
     for _ in range(3):
-        scheduler.step()
-    (sent,) = scheduler.update_from_output()[0].outputs
+        search.step()
+    (sent,) = search.update_from_output()[0].outputs
     assert sent.new_logprobs.token_ids[:, 0].tolist() == [1, 2, 3]
     assert sent.new_logprobs.logprobs[:, -1].tolist() == [-1.0, -2.0, -3.0]
 
 
 def test_tokens_in_groups_without_log_probabilities() -> None:
     scheduler = Scheduler()
-    scheduler.add("search", kind="DELTA", extra_args={GROUP_ARGUMENT: 2})
+    scheduler.add("search", **grouped(2))
     assert [scheduler.step() for _ in range(4)] == [{"search": [0]}, {}, {"search": [1, 2]}, {}]
     assert scheduler.step(preempted=("search",)) == {"search": [3, 4]}
 
 
-@pytest.mark.parametrize("change", [{"stop": ["\n"]}, {"prompt_logprobs": 1}, {"extra_args": None}])
-def test_tokens_that_must_be_seen_at_once_are_not_grouped(change: dict[str, Any]) -> None:
-    grouped = {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 64}}
-    assert tokens_per_output(params(**grouped)) == 64
-    assert tokens_per_output(params(**grouped | change)) is None
-
-
-@pytest.mark.parametrize("field", ["routed_experts", "new_sampling_mask"])
-@pytest.mark.parametrize("arguments", [{}, {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 3}}])
-def test_outputs_with_rows_of_another_kind_are_all_sent(field: str, arguments: dict[str, Any]) -> None:
-    """The rows of an output that is dropped would be missing from the reply."""
+@pytest.mark.parametrize("field", ["routed_experts", "new_sampling_mask", "resumable"])
+@pytest.mark.parametrize("arguments", [{}, grouped(3)], ids=["watched", "search"])
+def test_a_request_that_needs_all_its_outputs_sends_them(field: str, arguments: dict[str, Any]) -> None:
+    """Rows of another kind would be missing from the reply. With the next piece of an input that is streamed, vLLM
+    clears the tokens before it sends the last output of the piece before."""
     scheduler = Scheduler()
     scheduler.add("path", **arguments)
-    scheduler.rows = {field: np.ones((1, 2))}
+    if field == "resumable":
+        scheduler.requests["path"].resumable = True
+    else:
+        scheduler.rows[field] = np.ones((1, 2))
     assert [scheduler.step() for _ in range(3)] == [{"path": [0]}, {"path": [1]}, {"path": [2]}]
 
 
-@pytest.mark.parametrize("arguments", [{}, {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 3}}])
-def test_a_request_whose_input_is_streamed_sends_all_its_outputs(arguments: dict[str, Any]) -> None:
-    """With its next input, vLLM clears its tokens before the last output of the input before is sent."""
-    scheduler = Scheduler()
-    scheduler.add("session", **arguments)
-    scheduler.requests["session"].resumable = True
-    assert [scheduler.step() for _ in range(3)] == [{"session": [0]}, {"session": [1]}, {"session": [2]}]
-
-
-@pytest.mark.parametrize("size", [LARGEST_GROUP + 1, 10**30])
-def test_a_huge_group_does_not_hold_the_log_probabilities_of_thousands_of_steps(size: int) -> None:
-    assert tokens_per_output(params(kind="DELTA", extra_args={GROUP_ARGUMENT: size})) == LARGEST_GROUP
-
-
-@pytest.mark.parametrize("size", [1, 0, -5, True, "64", 2.5, float("nan"), [64], None])
-def test_a_size_that_makes_no_groups_is_ignored(size: Any) -> None:
-    assert tokens_per_output(params(kind="DELTA", extra_args={GROUP_ARGUMENT: size})) is None
+SEEN_AT_ONCE: list[dict[str, Any]] = [{"stop": ["###"]}, {"prompt_logprobs": 1}, {"extra_args": None}]
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"kind": "DELTA"}, {"stop": ["###"]}, {"logprobs": 1}, {"prompt_logprobs": 1}, {"extra_args": None}],
+    ("changes", "tokens"),
+    [
+        ({}, 0),
+        *((change, None) for change in [{"kind": "DELTA"}, {"logprobs": 1}, *SEEN_AT_ONCE]),
+        (grouped(64), 64),
+        *((grouped(64) | change, None) for change in SEEN_AT_ONCE),
+        *((grouped(size), LARGEST_GROUP) for size in (LARGEST_GROUP + 1, 10**30)),  # which would fill the memory
+        *((grouped(size), None) for size in (1, 0, -5, True, "64", 2.5, float("nan"), [64], None)),
+    ],
+    ids=str,
 )
-def test_a_request_whose_tokens_the_server_must_see_sends_them(change: dict[str, Any]) -> None:
-    assert tokens_per_output(params()) == 0
-    assert tokens_per_output(params(**change)) is None
+def test_how_many_tokens_are_sent_together(changes: dict[str, Any], tokens: int | None) -> None:
+    assert tokens_per_output(params(**changes)) == tokens
     assert tokens_per_output(None) is None
 
 
-class Clock:
-    """The time of the scheduler."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time of the scheduler."""
+    clock = SimpleNamespace(now=100.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr("sureenough.vllm.scheduler.time", clock)
     return clock
 
@@ -255,9 +238,9 @@ def statistics(scheduler: Scheduler, **events: Any) -> Any:
     return None if message is None else message.scheduler_stats
 
 
-def test_a_step_of_watched_paths_alone_sends_no_message_until_statistics_are_due(clock: Clock) -> None:
-    scheduler = Scheduler()
-    scheduler.add("watched")
+def test_a_step_of_watched_paths_alone_sends_no_message_until_statistics_are_due(
+    scheduler: Scheduler, clock: SimpleNamespace
+) -> None:
     assert scheduler.update_from_output()[0].scheduler_stats.running == 1
     assert [scheduler.update_from_output() for _ in range(3)] == [{}] * 3
     clock.now += STATISTICS_SECONDS
@@ -265,7 +248,9 @@ def test_a_step_of_watched_paths_alone_sends_no_message_until_statistics_are_due
     assert scheduler.update_from_output() == {}
 
 
-def test_statistics_report_every_change_of_the_number_of_requests_and_the_end_of_the_last(clock: Clock) -> None:
+def test_statistics_report_every_change_of_the_number_of_requests(
+    clock: SimpleNamespace,
+) -> None:
     scheduler = Scheduler()
     scheduler.add("first")
     assert statistics(scheduler).running == 1
@@ -278,7 +263,7 @@ def test_statistics_report_every_change_of_the_number_of_requests_and_the_end_of
     assert statistics(scheduler, ending=("third",)).running == 0  # no step may follow, so this one cannot wait
 
 
-def test_counts_in_statistics_add_up_to_all_of_them(clock: Clock) -> None:
+def test_counts_in_statistics_add_up_to_all_of_them(clock: SimpleNamespace) -> None:
     scheduler, cached = Scheduler(), 0
     for number in range(40):
         scheduler.add(f"path-{number}")
@@ -289,24 +274,21 @@ def test_counts_in_statistics_add_up_to_all_of_them(clock: Clock) -> None:
     assert cached == 40 * 7
 
 
-def test_what_belongs_to_one_step_is_sent_with_it(clock: Clock) -> None:
-    scheduler = Scheduler()
-    scheduler.add("watched")
+def test_what_belongs_to_one_step_is_sent_with_it(scheduler: Scheduler, clock: SimpleNamespace) -> None:
     assert statistics(scheduler).of_the_step == (None, None)
     assert statistics(scheduler) is None
     assert statistics(scheduler, transfers="moved").of_the_step == (None, "moved")
 
 
-def test_those_who_ask_for_statistics_get_them(clock: Clock) -> None:
+def test_those_who_ask_for_statistics_get_them(scheduler: Scheduler, clock: SimpleNamespace) -> None:
     """For the details of an iteration vLLM's engine asks, and would send zeros if it got none."""
-    scheduler = Scheduler()
-    scheduler.add("watched")
     assert [scheduler.make_stats().running for _ in range(2)] == [1, 1]
 
 
-def test_a_message_that_says_which_requests_finished_is_sent(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_a_message_that_says_which_requests_finished_is_sent(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With several engines, an API server counts the requests of each by it."""
-    scheduler = Scheduler()
     message = SimpleNamespace(outputs=[], scheduler_stats=None, finished_requests={"aborted"})
     monkeypatch.setattr(Engine, "update_from_output", lambda *_: {1: message})
     assert scheduler.update_from_output() == {1: message}

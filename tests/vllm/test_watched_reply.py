@@ -22,10 +22,8 @@ from sureenough.vllm import middleware
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import (
+    MonitorReader,
     PathRecords,
-    ProgressReader,
-    RecordReader,
-    request_progress,
     serve_records,
 )
 
@@ -204,13 +202,13 @@ def test_the_record_of_a_path_is_found_in_whichever_engine_ran_it(tmp_path: Path
     grow(other, start=0, end=3)
 
     async def use() -> None:
-        record = await RecordReader(socket_path).read(KEY, 3)
+        record = await MonitorReader(socket_path).record(KEY, 3)
         assert (record["tokens"], record["engine"]) == (3, 1)
-        known, unknown = await request_progress(socket_path, [KEY, "another-path"])
+        known, unknown = await MonitorReader(socket_path).request_progress([KEY, "another-path"])
         assert (known, unknown) == ((3, 4.0), None)
-        reader = ProgressReader(socket_path)
+        reader = MonitorReader(socket_path)
         with reader.following(KEY):
             assert await reader.progress(KEY) == (3, 4.0)
-        assert await ProgressReader(str(tmp_path / "nothing.sock")).progress(KEY) is None
+        assert await MonitorReader(str(tmp_path / "nothing.sock")).progress(KEY) is None
 
     asyncio.run(use())

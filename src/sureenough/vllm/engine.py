@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from copy import copy, deepcopy
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -36,7 +35,7 @@ from sureenough.engines.watch.protocol import (
     server_environment,
 )
 from sureenough.errors import EngineError, EngineRejected, UsageError
-from sureenough.vllm.records import ProgressReader, RecordReader, request_progress
+from sureenough.vllm.records import MonitorReader
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence, TokenTexts
 from sureenough.vllm.versions import check_version
 
@@ -105,9 +104,7 @@ class LoadedModel:
     tokenizer: Any = None
     token_texts: TokenTexts
     sampled: SampledTokens
-    _socket_path = ""
-    _progress: ProgressReader
-    _records: RecordReader
+    _monitor: MonitorReader
 
     def __init__(self, model: str, longest_window: int, arguments: Mapping[str, Any]) -> None:
         self._model, self._longest_window, self._arguments = model, longest_window, arguments
@@ -146,21 +143,21 @@ class LoadedModel:
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **arguments))
             resources.callback(engine.shutdown)
             self.tokenizer = engine.get_tokenizer()
-            self._progress, self._records = ProgressReader(socket_path), RecordReader(socket_path)
+            self._monitor = MonitorReader(socket_path)
             self.token_texts = TokenTexts(self.tokenizer)
             self.sampled = SampledTokens(self.token_texts)
-            self.engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
+            self.engine, self._resources = engine, resources.pop_all()
             del engine  # an import error that vLLM remembers keeps this frame, and what is in it
 
     # -- the monitor's records
 
     async def with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
         """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
-        with self._progress.following(key):
+        with self._monitor.following(key):
             output = asyncio.ensure_future(anext(outputs, None))
             try:
-                while not (await asyncio.wait({output}, timeout=self._progress.interval))[0]:
-                    progress = await self._progress.progress(key)
+                while not (await asyncio.wait({output}, timeout=self._monitor.interval))[0]:
+                    progress = await self._monitor.progress(key)
                     if progress is not None:
                         yield progress
                 if (last := await output) is not None:
@@ -171,7 +168,7 @@ class LoadedModel:
 
     async def report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
         """Report how many more tokens than `counted` a cancelled path has, once that is known."""
-        total = (await settled_counts(partial(request_progress, self._socket_path), [key]))[key]
+        total = (await settled_counts(self._monitor.request_progress, [key]))[key]
         if total is not None:
             report(max(0, total - counted))
 
@@ -179,7 +176,7 @@ class LoadedModel:
         """What the monitor has seen of a path that ended with so many tokens; None if it was to count them only."""
         if request is None or not request.record:
             return None
-        record = await self._records.read(request.key, tokens)
+        record = await self._monitor.record(request.key, tokens)
         if "lost" in record:
             raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
         return parse_summary(record, request.window)
@@ -234,12 +231,6 @@ class VLLM(Engine):
     def open(self, *, parallel: int) -> Self:
         """Load the model for a run, unless `async with` or another run did."""
         return self
-
-    @property
-    def running(self) -> int:
-        """Requests that the engine has not finished."""
-        engine = self._loaded.engine
-        return 0 if engine is None else int(engine.output_processor.get_num_unfinished_requests())
 
     # -- paths
 

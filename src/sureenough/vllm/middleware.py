@@ -35,7 +35,8 @@ from sureenough.engines.watch.protocol import (
     longest_window,
     parse_watch_arguments,
 )
-from sureenough.vllm.records import ProgressReader, RecordReader, engine_sockets, request_progress
+from sureenough.errors import UsageError
+from sureenough.vllm.records import MonitorReader, engine_sockets
 
 FEWEST: Final = 16
 """Tokens that are worth a call of their own."""
@@ -91,8 +92,8 @@ HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cac
 class WatchedReply:
     """The reply to one watched request."""
 
-    def __init__(self, request: WatchRequest, records: RecordReader, progress: ProgressReader, send: Send) -> None:
-        self._request, self._records, self._progress, self._send = request, records, progress, send
+    def __init__(self, request: WatchRequest, monitor: MonitorReader, send: Send) -> None:
+        self._request, self._monitor, self._send = request, monitor, send
         self._start: Message = {"type": "http.response.start", "status": 500, "headers": []}  # of vLLM's whole reply
         self._body = bytearray()
         self._started = False
@@ -102,7 +103,7 @@ class WatchedReply:
         """Let vLLM handle the request; it notices by itself if the client leaves."""
         handling = asyncio.ensure_future(app(scope, receive, self._keep))
         try:
-            with self._progress.following(self._request.key):
+            with self._monitor.following(self._request.key):
                 while not (await asyncio.wait({handling}, timeout=self._interval))[0]:
                     await self._send_progress()
         finally:
@@ -125,10 +126,10 @@ class WatchedReply:
     @property
     def _interval(self) -> float:
         """Seconds until the next event. The first one tells the client that the path is watched."""
-        return POLLED_SECONDS if self._request.polled and self._started else self._progress.interval
+        return POLLED_SECONDS if self._request.polled and self._started else self._monitor.interval
 
     async def _send_progress(self) -> None:
-        progress = await self._progress.progress(self._request.key)
+        progress = await self._monitor.progress(self._request.key)
         if progress is not None and progress.tokens > self._tokens:
             self._tokens = progress.tokens
             await self._send_event({"sureenough": progress._asdict()})
@@ -148,7 +149,7 @@ class WatchedReply:
         if not self._request.record:
             return event
         tokens = event["usage"]["completion_tokens"]
-        return {**event, "sureenough": {"record": await self._records.read(self._request.key, tokens)}}
+        return {**event, "sureenough": {"record": await self._monitor.record(self._request.key, tokens)}}
 
     async def _send_event(self, event: dict[str, Any]) -> None:
         if not self._started:
@@ -183,7 +184,7 @@ class RecordsMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self._socket_path = os.environ.get(SOCKET_ENV, "")
-        self._progress, self._records = ProgressReader(self._socket_path), RecordReader(self._socket_path)
+        self._monitor = MonitorReader(self._socket_path)
         if self._socket_path:
             decode_whole_texts()
 
@@ -199,15 +200,15 @@ class RecordsMiddleware:
 
     def _watch_request(self, scope: Scope) -> WatchRequest | None:
         """How the path of this request is to be watched, if its header says so and there is a monitor for it."""
-        try:
-            message = json.loads(dict(scope["headers"])[WATCH_HEADER.encode()])
-            request = parse_watch_arguments(message["arguments"])
-            usable = message["protocol"] == PROTOCOL_VERSION and self._socket_path and engine_sockets(self._socket_path)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        message = _json_object(dict(scope["headers"]).get(WATCH_HEADER.encode(), b""))
+        arguments = message.get("arguments")
+        if not isinstance(arguments, dict) or message.get("protocol") != PROTOCOL_VERSION:
             return None
-        if request is None or not usable:
-            return None
-        return replace(request, record=message.get("record") is not False, polled=message.get("polled") is True)
+        with suppress(UsageError):
+            request = parse_watch_arguments(arguments)
+            if request is not None and self._socket_path and engine_sockets(self._socket_path):
+                return replace(request, record=message.get("record") is not False, polled=message.get("polled") is True)
+        return None
 
     async def _watch(self, request: WatchRequest, scope: Scope, receive: Receive, send: Send) -> None:
         """The same request with the arguments in its body, without log-probabilities, and for a whole reply."""
@@ -221,7 +222,7 @@ class RecordsMiddleware:
         if rewritten is None:
             await self.app(scope, receive_rewritten, send)
         else:
-            reply = WatchedReply(request, self._records, self._progress, send)
+            reply = WatchedReply(request, self._monitor, send)
             await reply.stream(self.app, scope, receive_rewritten)
 
     async def _respond(self, method: str, path: str, receive: Receive) -> JSONResponse:
@@ -229,9 +230,10 @@ class RecordsMiddleware:
             return JSONResponse({"error": f"set {SOCKET_ENV} to a path before starting the server"}, 503)
         match method, *path.split("/"):
             case ["GET", "sureenough"]:
-                return JSONResponse(monitor_info())
+                window = longest_window()
+                return JSONResponse({"sureenough": __version__, "protocol": PROTOCOL_VERSION, "k": K, "window": window})
             case ["GET", "sureenough", "paths", key]:
-                record = await self._records.read(key, None)
+                record = await self._monitor.record(key, None)
                 return JSONResponse(record, 404 if "lost" in record else 200)
             case ["POST", "sureenough", "paths"]:
                 keys = _keys(await _read_body(receive, LARGEST_QUERY))
@@ -239,14 +241,9 @@ class RecordsMiddleware:
                     return JSONResponse(
                         {"error": f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'}, 400
                     )
-                paths = [progress or (None, None) for progress in await request_progress(self._socket_path, keys)]
+                paths = [progress or (None, None) for progress in await self._monitor.request_progress(keys)]
                 return JSONResponse({"tokens": [path[0] for path in paths], "tails": [path[1] for path in paths]})
         return JSONResponse({"error": "not found; the paths are /sureenough and /sureenough/paths/KEY"}, 404)
-
-
-def monitor_info() -> dict[str, Any]:
-    """What this server's monitor can do."""
-    return {"sureenough": __version__, "protocol": PROTOCOL_VERSION, "k": K, "window": longest_window()}
 
 
 async def _read_body(receive: Receive, limit: int | None = None) -> bytes:
@@ -258,24 +255,27 @@ async def _read_body(receive: Receive, limit: int | None = None) -> bytes:
     return bytes(body)
 
 
+def _json_object(text: bytes) -> dict[str, Any]:
+    """A JSON object; an empty one if it is something else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _rewritten(body: bytes, arguments: dict[str, Any]) -> bytes | None:
     """The body that vLLM gets; None if the request is not for a stream, or cannot be watched."""
-    try:
-        request = json.loads(body)
-        merged = {**(request.get("vllm_xargs") or {}), **arguments}
-    except (ValueError, AttributeError, TypeError, RecursionError):
-        return None  # vLLM itself reports what is wrong with it
-    if not request.get("stream") or not is_watchable(request, arguments):
+    request = _json_object(body)
+    theirs = request.get("vllm_xargs") or {}
+    if not request.get("stream") or not isinstance(theirs, dict) or not is_watchable(request, arguments):
         return None
     for name in ("logprobs", "top_logprobs", "stream", "stream_options"):
         request.pop(name, None)
-    return json.dumps({**request, "vllm_xargs": merged}).encode()
+    return json.dumps({**request, "vllm_xargs": theirs | arguments}).encode()
 
 
 def _keys(body: bytes) -> list[str] | None:
-    try:
-        keys = json.loads(body)["keys"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+    keys = _json_object(body).get("keys")
     valid = isinstance(keys, list) and len(keys) <= MAX_KEYS and all(isinstance(key, str) for key in keys)
     return keys if valid else None

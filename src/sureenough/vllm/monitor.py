@@ -7,7 +7,6 @@ and never waits. On a GPU a step is three kernels, on a CPU torch's own operatio
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -121,7 +120,7 @@ class BatchMonitor:
         self.device, self.records = device, records
         self.rows: dict[int, WatchedRequest] = {}
         # Free slots, the longest free first, with the key of the path that left each.
-        self._free: OrderedDict[int, str | None] = OrderedDict.fromkeys(range(slots))
+        self._free: dict[int, str | None] = dict.fromkeys(range(slots))
         self._batch_rows: BatchRows | None = None
         self._workspace: Any = None
         self._buffers = None if device.type == "cpu" else _PinnedBuffers(MAX_PENDING, slots)
@@ -163,15 +162,13 @@ class BatchMonitor:
 
     def move(self, source: int, target: int, *, swap: bool) -> None:
         """A request moves to another row, or two exchange their rows."""
-        moved, displaced = self.rows.pop(source, None), self.rows.pop(target, None)
+        if not swap:
+            self.remove(target)
+        moved, other = self.rows.pop(source, None), self.rows.pop(target, None)
         if moved is not None:
-            self.rows[target] = moved
-        if displaced is not None and swap:
-            self.rows[source] = displaced
-        elif displaced is not None:
-            self._free[displaced.slot] = displaced.key
-        if moved is not None or displaced is not None:
-            self._batch_rows = None
+            self.rows[target], self._batch_rows = moved, None
+        if other is not None:
+            self.rows[source], self._batch_rows = other, None
 
     def step(self, logits: torch.Tensor) -> torch.Tensor:
         """Take one token of every watched row, and force the end token of rows whose gate closes."""

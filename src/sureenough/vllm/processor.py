@@ -132,17 +132,16 @@ CONFIDENT: Final = 5
 def check_decisions(processor: Any, vocabulary: int, device: torch.device) -> None:
     """Watch one path beside one that is not watched, exchange their rows, and end the watched one."""
     try:
-        problem = _run(processor, vocabulary, device)
+        _watch_one_of_two(processor, vocabulary, device)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-    if problem:
         raise UsageError(
             f"the monitor's test of itself failed inside vLLM {installed_version()}: {problem}. Use a version that "
             "docs/vllm.md lists, or start vLLM without the monitor: it works over HTTP without it"
-        )
+        ) from None
 
 
-def _run(processor: Any, vocabulary: int, device: torch.device) -> str | None:
+def _watch_one_of_two(processor: Any, vocabulary: int, device: torch.device) -> None:
     watch = WatchRequest("self-test", WINDOW, Gate(drop=DROP)).to_arguments()
     outputs: list[list[int]] = [[], []]
     parameters = [SamplingParams(extra_args=watch, stop_token_ids=[END]), SamplingParams()]
@@ -161,10 +160,9 @@ def _run(processor: Any, vocabulary: int, device: torch.device) -> str | None:
         result = processor.apply(logits.clone())
         ended = int(result[watched].argmax()) == END
         if ended is not (step == CONFIDENT + 1):
-            return f"a path ended at token {step + 1}" if ended else f"a path did not end at token {step + 1}"
+            raise RuntimeError(f"a path {'ended' if ended else 'did not end'} at token {step + 1}")
         if not torch.equal(result[1 - watched], logits[1 - watched]):
-            return f"the logits of a path that is not watched were changed at token {step + 1}"
+            raise RuntimeError(f"the logits of a path that is not watched were changed at token {step + 1}")
         for tokens in outputs:
             tokens.append(2)
     processor.update_state(BatchUpdate(batch_size=0, removed=[0, 1], added=[], moved=[]))
-    return None

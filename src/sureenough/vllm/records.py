@@ -36,7 +36,6 @@ from sureenough.engines.watch.protocol import (
     MissingRecord,
     PathRecord,
     Progress,
-    record_bytes,
 )
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
 
@@ -91,6 +90,8 @@ class Traces:
 
 FINISHED_BYTES: Final = 512
 """Memory of a finished path's record without its signals, roughly."""
+MAX_FINISHED_BYTES: Final = 256 << 20
+"""Of all finished paths whose records are kept."""
 MAX_PENDING: Final = 64
 """Updates not yet applied. Beyond half of it the engine applies those that have arrived; near the end it waits."""
 
@@ -120,29 +121,23 @@ class _StoredPath(NamedTuple):
 class _Step(NamedTuple):
     """The results of one step, not yet applied."""
 
-    slots: Ints  # the same object until a path starts, ends or moves
+    slots: Ints
     tokens_before: NDArray[np.int32]
     results: Any
     copied: Any  # the event of the results' arrival; None if they are here
-
-    def is_overwritten_by(self, later: object) -> bool:
-        """Whether the update two places later replaces these states: the same rows, two tokens on."""
-        if not isinstance(later, _Step) or later.slots is not self.slots:
-            return False
-        return bool((later.tokens_before - self.tokens_before == 2).all())
 
 
 class PathRecords:
     """Written by the engine's thread, read by any other."""
 
-    def __init__(self, slots: int, max_bytes: int | None = None) -> None:
+    def __init__(self, slots: int) -> None:
         self._tokens = np.zeros(slots, dtype=np.int64)
         self._states = np.zeros((slots, 2, RESULT_COLUMNS - RESULT_LOWEST))
         self._traces = Traces(slots)
         self._keys: dict[int, str] = {}
         self._slots: dict[str, int] = {}
         self._finished: dict[str, _StoredPath | MissingRecord] = {}  # the oldest first
-        self._finished_bytes, self._max_bytes = 0, max_bytes or record_bytes()
+        self._finished_bytes = 0
         self._pending: deque[_Step | Callable[[], None]] = deque()  # steps, and changes of the paths in the slots
         self._lock = threading.Lock()
 
@@ -196,27 +191,23 @@ class PathRecords:
         return _StoredPath(tokens, self._states[slot].copy(), self._traces.read(slot, tokens) if trace else None)
 
     def _apply_pending(self, *, wait: bool = True) -> None:
-        pending = self._pending
-        while pending:
-            update = pending[0]
+        while self._pending:
+            update = self._pending[0]
             if not isinstance(update, _Step):
                 update()
             elif wait or update.copied is None or update.copied.query():
-                self._apply(update, states=not (len(pending) > 2 and update.is_overwritten_by(pending[2])))
+                self._apply(update)
             else:
                 return
-            pending.popleft()
+            self._pending.popleft()
 
-    def _apply(self, step: _Step, *, states: bool) -> None:
-        if not states and not self._traces:
-            return
+    def _apply(self, step: _Step) -> None:
         if step.copied is not None:
             step.copied.synchronize()
         rows: Floats = np.asarray(step.results)
         tokens_before = step.tokens_before.astype(np.int64)
-        if states:
-            self._tokens[step.slots] = tokens_before + 1
-            self._states[step.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
+        self._tokens[step.slots] = tokens_before + 1
+        self._states[step.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
         if self._traces:
             self._traces.add(step.slots, tokens_before, rows[:, : RESULT_CONF + 1])
 
@@ -247,7 +238,7 @@ class PathRecords:
         self._finished[key] = path
         self._finished_bytes += _size(path)
         # The latest is kept even if it is larger than the limit: it is about to be read.
-        while self._finished_bytes > self._max_bytes and len(self._finished) > 1:
+        while self._finished_bytes > MAX_FINISHED_BYTES and len(self._finished) > 1:
             self._drop(next(iter(self._finished)))
 
     def _drop(self, key: str) -> None:
@@ -263,11 +254,10 @@ def _size(path: _StoredPath | MissingRecord) -> int:
 
 # -- the socket
 
-TIMEOUT: Final = 10.0
-SHARED_TIMEOUT: Final = 2.0
-"""Seconds that paths wait for an engine that does not respond, if it may concern only some of them."""
-ARRIVAL_SECONDS: Final = 5.0
-"""Time in which a path's last tokens must arrive."""
+TIMEOUT: Final = 2.0
+"""Seconds that the paths of a request wait for an engine that does not respond: it may concern only some of them."""
+ARRIVAL_SECONDS: Final = 10.0
+"""Time in which a path's record must arrive."""
 MAX_RECORDS: Final = 64
 """Records in one reply: each may have 22 bytes for every token of its path."""
 
@@ -310,19 +300,18 @@ def engine_sockets(socket_path: str) -> list[str]:
     return [path for path in sockets if os.path.exists(path)]
 
 
-async def _ask_engines(socket_path: str, request: dict[str, Sequence[Any]]) -> list[Any] | None:
-    """What is known of each path of a request, by the engine that runs it; None if no engine responds."""
+async def _ask_engines(socket_path: str, request: dict[str, Sequence[Any]], paths: int) -> list[Any]:
+    """What the engine that runs it knows of each path of a request; None if none knows it."""
     asking = [asyncio.ensure_future(_ask(path, request)) for path in engine_sockets(socket_path)]
-    merged: list[Any] | None = None
+    merged: list[Any] = [None] * paths
     try:
         with suppress(TimeoutError):
-            async with asyncio.timeout(TIMEOUT if len(asking) == 1 else SHARED_TIMEOUT):
+            async with asyncio.timeout(TIMEOUT):
                 for next_reply in asyncio.as_completed(asking):  # an engine that hangs does not stop the others
                     if (reply := await next_reply) is not None:
-                        before = merged or [None] * len(reply)
-                        merged = [new if old is None else old for old, new in zip(before, reply, strict=True)]
-                        if None not in merged:
-                            break
+                        merged = [new if old is None else old for old, new in zip(merged, reply, strict=True)]
+                    if None not in merged:
+                        break
     finally:
         for task in asking:
             task.cancel()
@@ -344,24 +333,22 @@ async def _ask(socket_path: str, request: dict[str, Sequence[Any]]) -> list[Any]
     return reply
 
 
-async def request_progress(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
-    """How far these paths are, whichever engine runs them."""
-    paths = await _ask_engines(socket_path, {"keys": keys}) or [None] * len(keys)
-    return [None if path is None else Progress(*path) for path in paths]
-
-
-class RecordReader:
-    """Records of the paths of one process. Reads that arrive while a request runs share the next request.
+class MonitorReader:
+    """Records and progress of the paths of one process, requested for many paths at once.
 
     Paths of a question often end together, and a connection for each would take longer than the records themselves.
     """
 
     def __init__(self, socket_path: str) -> None:
         self._socket_path = socket_path
-        self._waiting: list[tuple[str, int | None, asyncio.Future[dict[str, Any] | None]]] = []
+        self._waiting: list[tuple[str, int | None, asyncio.Future[dict[str, Any] | None]]] = []  # for their records
         self._reading: asyncio.Task[None] | None = None
+        self._followed: set[str] = set()
+        self._progress: dict[str, Progress | None] = {}
+        self._progress_at = 0.0
+        self._reading_progress: asyncio.Task[None] | None = None
 
-    async def read(self, key: str, tokens: int | None) -> dict[str, Any]:
+    async def record(self, key: str, tokens: int | None) -> dict[str, Any]:
         """A record as JSON, with the number of the engine that ran the path, or {"lost": reason}."""
         loop = asyncio.get_running_loop()
         end = loop.time() + ARRIVAL_SECONDS
@@ -369,57 +356,50 @@ class RecordReader:
             arrived: asyncio.Future[dict[str, Any] | None] = loop.create_future()
             self._waiting.append((key, tokens, arrived))
             if self._reading is None or self._reading.done():
-                self._reading = loop.create_task(self._read())
+                self._reading = loop.create_task(self._read_records())
             if (record := await arrived) is not None:
                 return record
             await asyncio.sleep(0.02)
-        known = (await request_progress(self._socket_path, [key]))[0] is not None
+        known = (await self.request_progress([key]))[0] is not None
         return MissingRecord("its last tokens did not arrive" if known else UNKNOWN_PATH).to_json()
 
-    async def _read(self) -> None:
-        silent = MissingRecord("the monitor does not respond").to_json()
+    async def _read_records(self) -> None:
         while self._waiting:
             paths, self._waiting = self._waiting[:MAX_RECORDS], self._waiting[MAX_RECORDS:]
-            records = await _ask_engines(self._socket_path, {"paths": [path[:2] for path in paths]})
-            for (_, _, arrived), record in zip(paths, records or [silent] * len(paths), strict=True):
+            records = await _ask_engines(self._socket_path, {"paths": [path[:2] for path in paths]}, len(paths))
+            for (_, _, arrived), record in zip(paths, records, strict=True):
                 if not arrived.done():
                     arrived.set_result(record)
-
-
-class ProgressReader:
-    """How far the paths of one process are: asked for all of them at once, and only every so often."""
-
-    def __init__(self, socket_path: str) -> None:
-        self._socket_path = socket_path
-        self._keys: set[str] = set()
-        self._progress: dict[str, Progress | None] = {}
-        self._read_at = 0.0
-        self._reading: asyncio.Task[None] | None = None
 
     @property
     def interval(self) -> float:
         """Seconds between two reports of a path: longer if there are many, whose reports would fill a core."""
-        return max(PROGRESS_SECONDS, len(self._keys) / MAX_REPORTS_PER_SECOND)
+        return max(PROGRESS_SECONDS, len(self._followed) / MAX_REPORTS_PER_SECOND)
 
     @contextmanager
     def following(self, key: str) -> Iterator[None]:
-        """Ask for this path as long as the block runs."""
-        self._keys.add(key)
+        """Ask for the progress of this path as long as the block runs."""
+        self._followed.add(key)
         try:
             yield
         finally:
-            self._keys.discard(key)
+            self._followed.discard(key)
             self._progress.pop(key, None)
 
     async def progress(self, key: str) -> Progress | None:
-        """How far this path is; None if the monitor does not know it (yet)."""
-        loop = asyncio.get_running_loop()
-        if self._reading is None or (self._reading.done() and loop.time() - self._read_at > self.interval / 2):
-            self._reading = loop.create_task(self._read())
-        await asyncio.shield(self._reading)
+        """How far this path was a moment ago; None if the monitor does not know it (yet)."""
+        loop, reading = asyncio.get_running_loop(), self._reading_progress
+        if reading is None or (reading.done() and loop.time() - self._progress_at > self.interval / 2):
+            reading = self._reading_progress = loop.create_task(self._read_progress())
+        await asyncio.shield(reading)
         return self._progress.get(key)
 
-    async def _read(self) -> None:
-        keys = list(self._keys)[:MAX_KEYS]
-        self._progress = dict(zip(keys, await request_progress(self._socket_path, keys), strict=True))
-        self._read_at = asyncio.get_running_loop().time()
+    async def _read_progress(self) -> None:
+        keys = list(self._followed)[:MAX_KEYS]
+        self._progress = dict(zip(keys, await self.request_progress(keys), strict=True))
+        self._progress_at = asyncio.get_running_loop().time()
+
+    async def request_progress(self, keys: Sequence[str]) -> list[Progress | None]:
+        """How far these paths are now, whichever engine runs them."""
+        paths = await _ask_engines(self._socket_path, {"keys": keys}, len(keys))
+        return [None if path is None else Progress(*path) for path in paths]

@@ -51,20 +51,30 @@ class TokenTexts:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
-class GrowingTexts:
-    """The texts of a path's tokens as they come; a character of several tokens is the text of the last of them."""
+class TokenSequence:
+    """The tokens of a reply from its beginning on, and where the text of each ends.
+
+    A character of several tokens is the text of the last of them.
+    """
 
     def __init__(self, texts: TokenTexts) -> None:
+        self.ids, self._ends = array("i"), array("i")
         self._texts = texts
-        self._held: list[int] = []
+        self._held: list[int] = []  # the latest tokens, which end within a character
+        self._text, self._new = "", list[str]()  # joined if they are compared
 
-    def add(self, ids: Iterable[int]) -> list[str]:
-        """One text for each of these tokens."""
-        return [self._next(token) for token in ids]
+    def add(self, ids: Sequence[int]) -> list[str]:
+        """Take further tokens; the text of each."""
+        texts = [self._next(token) for token in ids]
+        self._add(ids, texts)
+        return texts
 
-    def rest(self) -> str:
-        """What is left of a character that never became whole."""
-        return self._texts.decoded(self._held)
+    def add_encoded(self, ids: Sequence[int], text: str) -> None:
+        """Take the tokens of a text. If their texts do not add up to it, it is the text of the last of them."""
+        texts = TokenSequence(self._texts).add(ids)
+        if ids and "".join(texts) != text:
+            texts = [*[""] * (len(ids) - 1), text]
+        self._add(ids, texts)
 
     def _next(self, token: int) -> str:
         text = self._texts.decoded([*self._held, token]) if self._held else self._texts.text(token)
@@ -74,28 +84,6 @@ class GrowingTexts:
         self._held.clear()
         return text
 
-
-class TokenSequence:
-    """The tokens of a reply from its beginning on, and where the text of each ends."""
-
-    def __init__(self, texts: TokenTexts) -> None:
-        self.ids, self._ends = array("i"), array("i")
-        self._texts, self._growing = texts, GrowingTexts(texts)
-        self._text, self._new = "", list[str]()  # joined if they are compared
-
-    def add(self, ids: Sequence[int]) -> list[str]:
-        """Take further tokens; the text of each."""
-        texts = self._growing.add(ids)
-        self._add(ids, texts)
-        return texts
-
-    def add_encoded(self, ids: Sequence[int], text: str) -> None:
-        """Take the tokens of a text. If their texts do not add up to it, it is the text of the last of them."""
-        texts = GrowingTexts(self._texts).add(ids)
-        if ids and "".join(texts) != text:
-            texts = [*[""] * (len(ids) - 1), text]
-        self._add(ids, texts)
-
     def _add(self, ids: Sequence[int], texts: list[str]) -> None:
         ends = accumulate(map(len, texts), initial=self._ends[-1] if self._ends else 0)
         self.ids.extend(ids)
@@ -104,7 +92,7 @@ class TokenSequence:
 
     def rest(self) -> str:
         """What is left of a character that never became whole; it is text of the last token."""
-        rest = self._growing.rest()
+        rest = self._texts.decoded(self._held)
         if rest:
             self._ends[-1] += len(rest)
             self._new.append(rest)

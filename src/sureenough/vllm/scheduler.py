@@ -124,8 +124,8 @@ class _QuietRequest:
 def _quiet_request(request: Any, output: Any) -> _QuietRequest | None:
     """What to know of a request whose first output this is; None if all its outputs are needed."""
     # Rows of other kinds for their tokens, which we do not join; or its tokens may become a prompt.
-    rows = (getattr(output, field, None) for field in ("routed_experts", "new_sampling_mask"))
-    if request is None or getattr(request, "resumable", False) or any(part is not None for part in rows):
+    others = output.routed_experts is not None or getattr(output, "new_sampling_mask", None) is not None
+    if request is None or request.resumable or others:
         return None
     group = tokens_per_output(request.sampling_params)
     return None if group is None else _QuietRequest(request, group, len(output.new_token_ids))

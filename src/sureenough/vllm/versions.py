@@ -34,14 +34,12 @@ def check_version() -> None:
     if installed is None:
         raise UsageError(f"vLLM is not installed in this environment; install {oldest} or a later version")
     numbers = re.match(r"(\d{1,6})\.(\d{1,6})", installed)  # none in the name of a build of one's own
-    version = (int(numbers[1]), int(numbers[2])) if numbers else None
-    if version is not None and version < OLDEST:
+    version = (int(numbers[1]), int(numbers[2])) if numbers else (NEWEST_TRIED[0] + 1, 0)
+    if version < OLDEST:
         raise UsageError(
             f"vLLM {installed} is too old for the monitor, which needs {oldest} or later. Install one of these, or use "
             "any vLLM server over HTTP, which needs nothing inside the server"
         )
-    if version is None or version > NEWEST_TRIED:
-        warnings.warn(
-            f"vLLM {installed} is newer than {newest}, the newest that was tried; the monitor tests itself first",
-            stacklevel=2,
-        )
+    if version > NEWEST_TRIED:
+        notice = f"vLLM {installed} is newer than {newest}, the newest that was tried; the monitor tests itself first"
+        warnings.warn(notice, stacklevel=2)

@@ -35,8 +35,6 @@ WATCHED_HEADER: Final = "sureenough-watched"  # header of the reply: the path is
 WINDOW_ENV: Final = "SUREENOUGH_VLLM_WINDOW"
 """Environment: tokens of the longest window that the server has memory for; 2048 by default."""
 SOCKET_ENV: Final = "SUREENOUGH_VLLM_SOCKET"  # environment: path of the Unix socket at which the monitor serves records
-RECORDS_ENV: Final = "SUREENOUGH_VLLM_RECORDS_MB"
-"""Environment: megabytes that records of finished paths may take; 256 by default. The oldest are dropped first."""
 
 LOGITS_PROCESSOR: Final = "sureenough.vllm.processor:WatchProcessor"
 SCHEDULER: Final = "sureenough.vllm.scheduler.watch_scheduler"
@@ -75,18 +73,9 @@ def server_environment(socket: str, longest_window: int) -> dict[str, str]:
 
 def longest_window() -> int:
     """Tokens of the longest window that this server can watch."""
-    return _positive_setting(WINDOW_ENV, 2048)
-
-
-def record_bytes() -> int:
-    """Memory that this server's records of finished paths may take."""
-    return _positive_setting(RECORDS_ENV, 256) << 20
-
-
-def _positive_setting(name: str, default: int) -> int:
-    text = os.environ.get(name, str(default))
+    text = os.environ.get(WINDOW_ENV, "2048")
     if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) < 1:
-        raise UsageError(f"{name} is {text!r}; it must be a whole number of at least 1")
+        raise UsageError(f"{WINDOW_ENV} is {text!r}; it must be a whole number of at least 1")
     return int(text)
 
 
