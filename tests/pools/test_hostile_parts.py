@@ -125,7 +125,7 @@ def test_numbers_must_be_integers(tmp_path: Path, name: str, value: Any) -> None
     table = pq.read_table(part)
     rest = table.drop_columns([name]) if name in table.schema.names else table
     pq.write_table(rest.append_column(name, pa.array([value] * len(table))), part)
-    with pytest.raises(TraceError, match=f"column {name} is .*; it must hold integers"):
+    with pytest.raises(TraceError, match=f"column {name} is .*; it must be int"):
         Pool(tmp_path)
 
 

@@ -160,7 +160,7 @@ def test_a_question_in_two_parts(tmp_path: Path, parts: tuple[str, str], jobs: i
 def test_parts_of_other_columns(tmp_path: Path) -> None:
     write_parts(tmp_path, "ab")
     write_pool(tmp_path / "part-1.parquet", [question("c")], INFO, optional=["seed"])
-    with pytest.raises(TraceError, match=r"part-1\.parquet: column seed is int64, in .*part-00000.* it is missing"):
+    with pytest.raises(TraceError, match=r"part-1\.parquet has column seed int64, .*part-00000\.parquet has none"):
         Pool(tmp_path)
 
 
@@ -178,7 +178,7 @@ def test_a_part_of_another_version(tmp_path: Path) -> None:
 )
 def test_parts_that_were_recorded_otherwise(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     write_parts(tmp_path, "ab", "cd", **changes)
-    with pytest.raises(TraceError, match=rf"part-00001\.parquet was recorded with {problem}, .*two folders"):
+    with pytest.raises(TraceError, match=rf"part-00001\.parquet has {problem}, .*two folders"):
         Pool(tmp_path)
 
 

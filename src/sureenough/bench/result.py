@@ -170,7 +170,7 @@ class ExperimentResult(_Strict, frozen=True):
     def save(self, file: Path) -> None:
         """Write it durably; a reader never sees half of it."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, self.to_json())
+        write_file(file, [self.to_json()])
 
 
 def read(file: Path) -> ExperimentResult:

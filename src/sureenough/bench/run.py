@@ -349,7 +349,7 @@ class RunFolder(AbstractContextManager["RunFolder"]):
     def write(self, file: Path, content: bytes) -> None:
         """Write a file of the folder durably; a reader never sees half of it."""
         try:
-            write_file(file, content)
+            write_file(file, [content])
         except OSError as error:
             raise TraceError(
                 f"cannot write {file}: {error.strerror or error}. All that was sampled is safe in {self.path}; make "

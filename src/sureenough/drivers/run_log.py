@@ -28,7 +28,7 @@ from sureenough.core.search import Growth
 from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.errors import TraceError
 from sureenough.json_text import encode
-from sureenough.pools.durable import own_file
+from sureenough.pools.durable import write_file
 
 SCHEMA: Final = 2
 INTERVAL: Final = 0.1
@@ -516,10 +516,7 @@ _decode: Final = msgspec.json.Decoder(LogLine).decode
 
 def save_log(file: Path, lines: Iterable[bytes]) -> None:
     """Write a log, whole or not at all, readable by this user only."""
-    part = own_file(file, "part")
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        out.writelines(line + b"\n" for line in lines)
-    part.replace(file)  # on Windows `rename` refuses a file that exists
+    write_file(file, (line + b"\n" for line in lines), mode=0o600)
 
 
 def read_log(file: Path) -> Iterator[tuple[bytes, LogLine]]:

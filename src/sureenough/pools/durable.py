@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -45,9 +46,9 @@ def is_system_file(file: Path) -> bool:
     return parts[:1] in (("dev",), ("proc",)) and parts != ("dev", "shm")
 
 
-def open_own(file: str, flags: int) -> int:
+def open_own(file: str, flags: int, mode: int = 0o666) -> int:
     """Open such a file; a link in its place, which another user of the folder could have made, is refused."""
-    return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), mode)
 
 
 def check_writable(file: Path) -> None:
@@ -65,12 +66,17 @@ def publish(part: Path, file: Path) -> None:
     sync_folder(file.parent)
 
 
-def write_file(file: Path, data: bytes) -> None:
+def write_file(file: Path, lines: Iterable[bytes], *, ending: str = "part", mode: int = 0o666) -> None:
     """Write a whole file durably; a reader sees the old content or the new, never half of it."""
-    part = own_file(file, "part")
-    with open(part, "wb", opener=open_own) as handle:
-        handle.write(data)
-    publish(part, file)
+    part = own_file(file, ending)
+    try:
+        with open(part, "wb", opener=partial(open_own, mode=mode)) as handle:
+            handle.writelines(lines)
+        publish(part, file)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()  # it may have filled the disk
+        raise
 
 
 @contextmanager

@@ -15,15 +15,16 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools.durable import own_file, publish, sync_folder
+from sureenough.pools.durable import sync_folder, write_file
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.read import Pool, is_pool
 from sureenough.pools.schema import PoolInfo
@@ -35,8 +36,6 @@ TELLING_TERMS: Final = ("model", "dataset", "kind", "template")
 """What a refusal names before all other terms; a kind changes the template, so it comes first."""
 
 _BEGINNING: Final = b'{"terms": '
-_LONGEST: Final = 400
-"""Characters of a term that a refusal shows."""
 _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 
 
@@ -60,10 +59,8 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
         self.file, self.noun, self._on_line = file, noun, on_line
         self.count = 0
         try:
-            if file.exists():
-                self._resume(terms)
+            self._end = self._resume(terms) if file.exists() else 0
             self._handle = open(file, "ab", buffering=0)  # noqa: SIM115  # closed by close()
-            self._end = os.fstat(self._handle.fileno()).st_size
             if not self._end:
                 self._write({"terms": terms})
                 sync_folder(file.parent)
@@ -99,7 +96,7 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
         data = remaining = encode(line)
         descriptor = self._handle.fileno()
         if os.fstat(descriptor).st_size > self._end:
-            os.ftruncate(descriptor, self._end)  # what a failed write left, if it could not be removed then
+            os.ftruncate(descriptor, self._end)  # what a failed write or a crash left
         try:
             while remaining:  # a disk that fills up takes a part first, and refuses the rest
                 remaining = remaining[self._handle.write(remaining) :]
@@ -110,30 +107,29 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
             raise
         self._end += len(data)
 
-    def _resume(self, terms: dict[str, Any]) -> None:
-        with open(self.file, "r+b") as handle:
-            size = handle.seek(0, os.SEEK_END)
-            end = _end_of_lines(handle, size)
-            if end < size:
-                if not end:
-                    _refuse_foreign(handle, self.file)
-                handle.truncate(end)
+    def _resume(self, terms: dict[str, Any]) -> int:
+        """Where the next line belongs; a last line that was cut short does not count."""
+        end = 0
         begun_with: dict[str, Any] = {}
-        for offset, line in read_lines(self.file):
+        for offset, after, line in _complete_lines(self.file):
+            end = after
             if offset:
                 self.count += 1
                 self._on_line(offset, line)
             else:
                 begun_with = line["terms"]
+        if not end:
+            _refuse_foreign(self.file)
+        if not self.count:
+            return 0  # a failed start leaves only its terms, and they bind no line
         changed = changed_terms(begun_with, json.loads(json.dumps(terms)))
-        if not self.count:  # a failed start leaves only its terms, and they bind no line
-            os.truncate(self.file, 0)
-        elif changed is not None:
+        if changed is not None:
             noun = self.noun if self.count > 1 else self.noun.removesuffix("s")
             raise TraceError(
                 f"{self.file} was begun with {changed}. It holds {self.count:,} {noun}: give the same command to go "
                 "on, or name another output with -o or delete this file to begin anew"
             )
+        return end
 
 
 def encode(line: Line) -> bytes:
@@ -144,14 +140,9 @@ def encode(line: Line) -> bytes:
 
 def write_lines(file: Path, terms: dict[str, Any], lines: Iterable[Line]) -> None:
     """Write a whole file; it appears when all of it is on disk."""
-    part = own_file(file, "part")
     try:
-        with open(part, "wb") as handle:
-            handle.write(encode({"terms": terms}))
-            handle.writelines(map(encode, lines))
-        publish(part, file)
+        write_file(file, map(encode, chain([{"terms": terms}], lines)))
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TraceError(f"cannot write {file}: {error.strerror or error}; make room and try again") from None
 
 
@@ -162,6 +153,11 @@ def holds_lines(file: Path) -> bool:
 
 def read_lines(file: Path) -> Iterator[tuple[int, Line]]:
     """All complete lines with their offsets, the terms first."""
+    return ((offset, line) for offset, _, line in _complete_lines(file))
+
+
+def _complete_lines(file: Path) -> Iterator[tuple[int, int, Line]]:
+    """Each with its offset and that of the next; only the last line can be cut short."""
     offset = 0
     with open(file, "rb") as handle:
         for number, raw in enumerate(handle, start=1):
@@ -172,26 +168,14 @@ def read_lines(file: Path) -> Iterator[tuple[int, Line]]:
             line = _parse(raw, f"{file}, line {number}")
             if number == 1 and (set(line) != {"terms"} or not isinstance(line["terms"], dict)):
                 raise _not_a_journal(file)
-            yield offset, line
+            yield offset, offset + len(raw), line
             offset += len(raw)
 
 
-def _end_of_lines(handle: BinaryIO, end: int) -> int:
-    """The offset after the last complete line; only the last line can be cut short."""
-    while end:
-        start = max(0, end - 65_536)
-        handle.seek(start)
-        newline = handle.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
-
-
-def _refuse_foreign(handle: BinaryIO, file: Path) -> None:
+def _refuse_foreign(file: Path) -> None:
     """Refuse a file without a complete line that did not begin as ours; a power failure may leave zeros."""
-    handle.seek(0)
-    beginning = handle.read(len(_BEGINNING))
+    with open(file, "rb") as handle:
+        beginning = handle.read(len(_BEGINNING))
     if not _BEGINNING.startswith(beginning) and beginning.strip(b"\0"):
         raise _not_a_journal(file)
 
@@ -206,12 +190,8 @@ def changed_terms(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     if not changed:
         return None
     first, *others = sorted(changed, key=lambda name: (*TELLING_TERMS, name).index(name))
-    more = f" (other differences: {_shortened(', '.join(others))})" if others else ""
-    return f"{first} {_shortened(repr(old.get(first)))}, not {_shortened(repr(new.get(first)))}{more}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    more = f" (other differences: {', '.join(others):.400})" if others else ""
+    return f"{first} {old.get(first)!r:.400}, not {new.get(first)!r:.400}{more}"
 
 
 def _parse(raw: bytes, place: str) -> Line:

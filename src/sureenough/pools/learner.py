@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sureenough.core.outcome import Outcome
 from sureenough.core.weights import LearnerState
 from sureenough.errors import UsageError
-from sureenough.pools.durable import own_file, publish
+from sureenough.pools.durable import write_file
 
 FORMAT: Final = "sureenough learner"
 FILE_VERSION: Final = 1
@@ -62,13 +61,10 @@ class LearnerStates:
             return ()
         models = [key._asdict() | {"state": state.to_json()} for key, state in self.known.copy().items()]
         content = {"format": FORMAT, "version": FILE_VERSION, "models": models}
-        part = own_file(self.file, f"part-{os.getpid()}-{threading.get_ident()}")
         try:
-            part.write_text(json.dumps(content, indent=1))
-            publish(part, self.file)
+            data = json.dumps(content, indent=1).encode()
+            write_file(self.file, [data], ending=f"part-{os.getpid()}-{threading.get_ident()}")
         except OSError as error:
-            with suppress(OSError):
-                part.unlink()
             return (f"what was learned could not be saved: {error.strerror or error}",)
         return ()
 

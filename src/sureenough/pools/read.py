@@ -26,7 +26,7 @@ from pyarrow import fs
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError
 from sureenough.pools.path import Question, RecordedPath
-from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
+from sureenough.pools.schema import KEY, OPTIONAL, REQUIRED, PoolInfo
 from sureenough.redact import HIDDEN, first_line, redact
 
 Row = dict[str, Any]
@@ -37,10 +37,8 @@ READ_ROWS: Final = 1 << 16
 SKIPPING: Final = "--skip-damaged of replay, or skip_damaged = true in a plan,"
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
-COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind")
+COLUMNS: Final = {name: kind for name, kind in (REQUIRED | OPTIONAL).items() if name != "tokens"}
 """What is read of a pool, as far as it is there."""
-TEXTS: Final = ("question", "gold", "answer", "finish", "text", "question_text", "kind")
-NUMBERS: Final = ("path", "seed", "level")
 SHARED: Final = ("model", "k", "logprobs", "sampling", "prompt", "kind")
 """What the parts of a pool must have in common; datasets may differ, if each part was recorded from its own file."""
 SCHEMES: Final = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
@@ -64,10 +62,10 @@ class PoolPart:
         except UnicodeEncodeError:
             name = self.name.encode(errors="backslashreplace").decode()
             raise TraceError(f"{name}: its name is not UTF-8 text; rename it") from None
-        except PermissionError:
-            raise TraceError(f"{self.name} may not be read; check its permissions") from None
-        except FileNotFoundError:
-            raise TraceError(f"{self.name} does not exist, or is a link to a file that does not") from None
+        except (PermissionError, FileNotFoundError) as error:
+            raise TraceError(
+                f"{self.name} cannot be read ({first_line(error)}); check its permissions and links"
+            ) from None
         except (pa.ArrowException, OSError) as error:
             raise TraceError(
                 f"{self.name} is not a whole Parquet file ({first_line(error).rstrip('.')}); "
@@ -102,15 +100,10 @@ class PoolPart:
                 + _what_a_pool_is(Path(self.name).name)
             )
         columns = {name: schema.field(name).type for name in COLUMNS if name in schema.names}
-        for name in ("peak", "conf"):
-            if not _is_list_of_floats(columns[name]):
-                raise TraceError(f"{self.name}: column {name} is {columns[name]}; it must be a list of floats")
         for name, kind in columns.items():
-            is_null = pa.types.is_null(kind)
-            if name in NUMBERS and not (is_null or pa.types.is_integer(kind)):
-                raise TraceError(f"{self.name}: column {name} is {kind}; it must hold integers")
-            if name in TEXTS and not (is_null or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise TraceError(f"{self.name}: column {name} is {kind}; it must be a string")
+            if not _is_readable(kind, COLUMNS[name]):
+                wanted = "a list of floats" if name in ("peak", "conf") else COLUMNS[name]
+                raise TraceError(f"{self.name}: column {name} is {kind}; it must be {wanted}")
         return columns
 
 
@@ -127,21 +120,31 @@ class Pool:
         self.name, self.parts = pool_parts(file)
         self._firsts = [0]  # the row at which each part begins, and their end
         self.tokens = 0  # by the files' footers, nulls included
+        self._columns: dict[str, pa.DataType] = {}
         infos: list[PoolInfo] = []
-        columns: dict[str, pa.DataType] | None = None
         for part in self.parts:
             parquet = part.open()
-            own = part.columns(parquet.schema_arrow)
-            columns = own if columns is None else columns
-            check_same(self.parts[0], columns, part, own)
+            columns, info = part.columns(parquet.schema_arrow), part.info(parquet)
+            self._columns = self._columns or columns
+            before, now = _shared(self._columns, (infos or [info])[0]), _shared(columns, info)
+            for name in before:
+                if now[name] != before[name]:
+                    raise TraceError(
+                        f"{part.name} has {name} {now[name]}, {self.parts[0].name} has {before[name]}; the parts of a "
+                        "pool need the same: keep them in two folders"
+                    )
+            infos.append(info)
             self._firsts.append(self._firsts[-1] + parquet.metadata.num_rows)
             self.tokens += count_values("conf", parquet)
-            infos.append(part.info(parquet))
-        self._columns = columns or {}
         self.rows = self._firsts[-1]
-        self.info = joined_info(self.parts, infos)
         if self.rows == 0:
             raise TraceError(f"{self.name} holds no paths; record some with `sureenough record`")
+        datasets, windows = ({getattr(info, name) for info in infos} for name in ("dataset", "window"))
+        self.info = replace(
+            infos[0],
+            dataset=datasets.pop() if len(datasets) == 1 else None,
+            window=windows.pop() if len(windows) == 1 else None,
+        )
 
     def __iter__(self) -> Iterator[Question]:
         """Question after question, in the order of the files and their rows."""
@@ -175,11 +178,14 @@ class Pool:
             row, current = self._firsts[number], cast(bytes | None, ...)
             with part.decoding():
                 for batch in self._open(number).iter_batches(READ_ROWS, columns=["question"]):
-                    for at, name in _changes(batch.column(0)):
+                    runs = pc.run_end_encode(batch.column(0).cast(pa.large_binary()))
+                    ends = runs.run_ends.to_pylist()
+                    for at, name in zip([0, *ends], runs.values.to_pylist(), strict=False):
                         if name == current:
                             continue  # it goes on from the batch before
                         if name in files:
-                            raise self._scattered(_as_text(name), files[name], number)
+                            text = None if name is None else name.decode(errors="replace")
+                            raise self._scattered(text, files[name], number)
                         files[name], current = number, name
                         starts.append(row + at)
                     row += batch.num_rows
@@ -272,19 +278,6 @@ class Pool:
                 self.damaged += 1
             else:
                 raise TraceError(f"{part.name}, row {number}: {problem}; {SKIPPING} leaves such rows out")
-
-
-def _changes(ids: pa.Array) -> Iterator[tuple[int, bytes | None]]:
-    """Where the value of a column differs from the one before, and the value; the first is one."""
-    encoded = ids.cast(pa.large_binary()).dictionary_encode()
-    numbers = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    for at in np.flatnonzero(np.diff(numbers, prepend=-2)).tolist():
-        number = int(numbers[at])
-        yield at, None if number < 0 else encoded.dictionary[number].as_py()
-
-
-def _as_text(name: bytes | None) -> str | None:
-    return None if name is None else name.decode(errors="replace")
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:
@@ -422,31 +415,10 @@ def _parts_in(folder: str, files: list[tuple[str, str]], filesystem: fs.FileSyst
     return [PoolPart(f"{folder.rstrip('/')}/{name}", path, filesystem) for name, path in files]
 
 
-def check_same(first: PoolPart, columns: dict[str, pa.DataType], part: PoolPart, own: dict[str, pa.DataType]) -> None:
-    """Refuse a part with other columns than the first."""
-    for name in COLUMNS:
-        if columns.get(name) != own.get(name):
-            before, now = (f"{kind.get(name, 'missing')}" for kind in (columns, own))
-            raise TraceError(
-                f"{part.name}: column {name} is {now}, in {first.name} it is {before}; the parts of a pool need the "
-                "same columns: record them with the same options, or keep them in two folders"
-            )
-
-
-def joined_info(parts: list[PoolPart], infos: list[PoolInfo]) -> PoolInfo:
-    """What all parts say together; refuses parts that are not one pool."""
-    first = infos[0]
-    for part, info in zip(parts, infos, strict=True):
-        for name in SHARED:
-            before, now = getattr(first, name), getattr(info, name)
-            if before != now:
-                raise TraceError(
-                    f"{part.name} was recorded with {name} {now!r}, {parts[0].name} with {before!r}; the parts of a "
-                    "pool need the same: keep them in two folders"
-                )
-    dataset = first.dataset if all(info.dataset == first.dataset for info in infos) else None
-    window = first.window if all(info.window == first.window for info in infos) else None
-    return replace(first, dataset=dataset, window=window)
+def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, str]:
+    """What the parts of a pool must have in common."""
+    types = {f"column {name}": str(columns.get(name, "none")) for name in COLUMNS}
+    return {name: repr(getattr(info, name)) for name in SHARED} | types
 
 
 def _what_a_pool_is(questions: str) -> str:
@@ -464,6 +436,13 @@ def count_values(name: str, parquet: pq.ParquetFile) -> int:
     return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
 
 
-def _is_list_of_floats(kind: pa.DataType) -> bool:
-    a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return bool(a_list and pa.types.is_floating(kind.value_type))
+def _is_readable(kind: pa.DataType, own: pa.DataType) -> bool:
+    """Whether values of this type are read as those of our own: floats, integers and texts of any width."""
+    types = pa.types
+    if types.is_list(own):
+        is_list = types.is_list(kind) or types.is_large_list(kind)
+        return bool(is_list and types.is_floating(kind.value_type))
+    has_width = (
+        types.is_integer(kind) if types.is_integer(own) else types.is_string(kind) or types.is_large_string(kind)
+    )
+    return bool(has_width or types.is_null(kind))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -85,7 +85,7 @@ class PoolInfo:
         return {KEY: json.dumps(data, ensure_ascii=False).encode()}
 
 
-def pool_schema(info: PoolInfo, optional: frozenset[str] = frozenset()) -> pa.Schema:
+def pool_schema(info: PoolInfo, optional: Collection[str] = ()) -> pa.Schema:
     """The Arrow schema of a pool with these optional columns."""
     columns = REQUIRED | {name: kind for name, kind in OPTIONAL.items() if name in optional}
     return pa.schema(list(columns.items()), metadata=info.metadata())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from sureenough.errors import TraceError
 from sureenough.pools.durable import own_file, publish, sync_folder
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.read import is_part
-from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
+from sureenough.pools.schema import PoolInfo, pool_schema
 
 ROWS: Final = 2048  # rows per row group: a few megabytes
 
@@ -26,12 +25,9 @@ ROWS: Final = 2048  # rows per row group: a few megabytes
 class PoolWriter(AbstractContextManager["PoolWriter"]):
     """Writes questions as they come; the file appears when the writer is closed without an error."""
 
-    def __init__(self, file: str | Path, info: PoolInfo, *, optional: Iterable[str] = ()) -> None:
+    def __init__(self, file: str | Path, info: PoolInfo, *, optional: Collection[str] = ()) -> None:
         self.file = Path(file)
-        unknown = set(optional) - set(OPTIONAL)
-        if unknown:
-            raise TraceError(f"no such optional column: {', '.join(sorted(unknown))}; known: {', '.join(OPTIONAL)}")
-        self._schema = pool_schema(info, frozenset(optional))
+        self._schema = pool_schema(info, optional)
         self._part = own_file(self.file, "part")
         self._rows: list[dict[str, Any]] = []
         self._ids: set[str] = set()
@@ -57,25 +53,13 @@ class PoolWriter(AbstractContextManager["PoolWriter"]):
         self._writer.close()
         publish(self._part, self.file)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._discard()
-            return
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self.close()
-        except BaseException:
-            self._discard()
-            raise
-
-    def _discard(self) -> None:
-        """Remove the temporary file, which may have filled the disk."""
-        try:
-            self._writer.close()
-        except OSError:
-            pass  # the error that led here is the one to report
-        finally:
+            if kind is None:
+                self.close()
+        finally:  # a temporary file may have filled the disk
+            with suppress(OSError):
+                self._writer.close()
             self._part.unlink(missing_ok=True)
 
     def _flush(self) -> None:
@@ -90,7 +74,7 @@ def system_message(error: OSError) -> str:
 
 
 def write_pool(
-    file: str | Path, questions: Iterable[Question], info: PoolInfo, *, optional: Sequence[str] = ()
+    file: str | Path, questions: Iterable[Question], info: PoolInfo, *, optional: Collection[str] = ()
 ) -> None:
     """Write a whole pool."""
     with PoolWriter(file, info, optional=optional) as writer:
