@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sureenough.bench.paper import failure_modes, theorem
+from sureenough.bench.paper import failure_modes, single_paths
 
 
 @pytest.fixture
@@ -12,4 +12,4 @@ def few_synthetic_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of hundreds, which take many seconds; and few votes until the theorem's safety brake gives up."""
     monkeypatch.setattr(failure_modes, "GATES", 4)
     monkeypatch.setattr(failure_modes, "QUESTIONS", 4)
-    monkeypatch.setattr(theorem, "LONG", 64)
+    monkeypatch.setattr(single_paths, "LONG", 64)

@@ -14,7 +14,7 @@ from sureenough.bench import paper
 from sureenough.bench.experiment import whole_numbers
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import EXPERIMENTS, experiment
-from sureenough.bench.paper.live_tables import live_settings
+from sureenough.bench.paper.live import live_settings
 from sureenough.bench.paper.shared import changed
 from sureenough.bench.pipeline import Source
 from sureenough.bench.result import ExperimentResult, read

@@ -11,10 +11,9 @@ import pytest
 from scipy.stats import beta
 
 from sureenough.bench.paper import failure_modes
-from sureenough.bench.paper.calibration import area, by_difficulty
 from sureenough.bench.paper.failure_modes import KINDS, synthetic_paths
 from sureenough.bench.paper.overhead import OPERATIONS
-from sureenough.bench.paper.theorem import can_hold, condition, stopping
+from sureenough.bench.paper.single_paths import area, by_difficulty, can_hold, condition, stopping
 from sureenough.bench.pipeline import Source
 from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate

@@ -16,7 +16,7 @@ from sureenough.bench.recommendation import recommend, sentences
 from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
-from sureenough.bench.tables import Column, Field, Table, aligned, comma_separated, field, measure, plain_html, table
+from sureenough.bench.tables import Column, Field, Table, aligned, comma_separated, field, html, measure, table
 from sureenough.core.events import Json
 from sureenough.core.options import ReplayKeywords, RunOptions, run_options, takes_run_options
 from sureenough.core.strategy import Strategy
@@ -52,7 +52,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The table, for notebooks."""
-        return plain_html(self.table())
+        return html(self.table())
 
     def table(self) -> Table:
         """What people read: means, with intervals."""

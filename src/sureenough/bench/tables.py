@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from itertools import compress
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -20,7 +21,6 @@ from rich.text import Text
 
 T = TypeVar("T")
 R_contra = TypeVar("R_contra", contravariant=True)
-W = TypeVar("W")
 Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
 """How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
 
@@ -63,10 +63,6 @@ class Field(NamedTuple, Generic[R_contra]):
     column: Column
     value: Callable[[R_contra], Cell]
 
-    def of(self, part: Callable[[W], R_contra]) -> Field[W]:
-        """The same field of a part of a record."""
-        return Field(self.column, lambda whole: self.value(part(whole)))
-
     def number(self, record: R_contra) -> float | None:
         """The bare value, for arithmetic and axes."""
         value = value_of(self.value(record))
@@ -82,29 +78,18 @@ def columns(kind: Kind, *titles: str, unit: str | None = None, digits: int | Non
 
 
 def field(
-    title: str,
-    value: Callable[[T], Cell],
-    kind: Kind = "text",
-    unit: str | None = None,
-    digits: int | None = None,
+    title: str, value: Callable[[T], Cell], kind: Kind = "text", unit: str | None = None, digits: int | None = None
 ) -> Field[T]:
     """A column in the usual unit of its kind, with its cell of a record."""
-    (shown,) = columns(kind, title, unit=unit, digits=digits)
-    return Field(shown, value)
+    return Field(columns(kind, title, unit=unit, digits=digits)[0], value)
 
 
 def table(
-    name: str,
-    title: str,
-    fields: Sequence[Field[T]],
-    records: Iterable[T],
-    notes: Iterable[str] = (),
-    *,
-    live: bool = False,
+    name: str, title: str, fields: Sequence[Field[T]], records: Iterable[T], notes: Iterable[str] = (), **more: bool
 ) -> Table:
     """One row per record; what is not a number is missing."""
     rows = [[known(one.value(record)) for one in fields] for record in records]
-    return Table(name, title, [one.column for one in fields], rows, [*notes], live)
+    return Table(name, title, [one.column for one in fields], rows, [*notes], **more)
 
 
 def known(cell: T) -> T | None:
@@ -139,8 +124,7 @@ _FORMATS: Final[dict[str, tuple[str, int, int]]] = {
 
 def printed(cell: Cell, column: Column) -> str:
     """The value with its interval in brackets."""
-    bounds = interval(cell, column) if isinstance(cell, Measure) else ""
-    return value_text(cell, column) + (f" {bounds}" if bounds else "")
+    return f"{value_text(cell, column)} {interval(cell, column)}".rstrip()
 
 
 def value_text(cell: Cell, column: Column) -> str:
@@ -155,9 +139,9 @@ def value_text(cell: Cell, column: Column) -> str:
     return text.replace("-", "+") if column.kind == "points" and float(text) == 0 else text
 
 
-def interval(cell: Measure, column: Column) -> str:
+def interval(cell: Cell, column: Column) -> str:
     """[low, high], if both are known; in words if it has no width, which says little about other questions."""
-    if cell.value is None or cell.low is None or cell.high is None:
+    if not isinstance(cell, Measure) or cell.low is None or cell.high is None:
         return ""
     if cell.low == cell.high:
         return NOTHING_CHANGED if column.kind == "points" and cell.value == 0.0 else ALL_ALIKE
@@ -172,15 +156,16 @@ def heading(column: Column) -> str:
 
 def without_constants(table: Table) -> tuple[Table, str]:
     """The table less the columns that are the same in every row, and their values."""
-    by_column = list(enumerate(zip(*table.rows, strict=True))) if len(table.rows) > 1 else []
-    constant = [i for i, cells in by_column if not isinstance(cells[0], Measure) and len(set(cells)) == 1]
-    if not constant or len(constant) == len(table.columns):
+    cells = list(zip(*table.rows, strict=True)) if len(table.rows) > 1 else []
+    constant = [not isinstance(one[0], Measure) and len(set(one)) == 1 for one in cells]
+    if not any(constant) or all(constant):
         return table, ""
-    shown = [i for i in range(len(table.columns)) if i not in constant]
-    values = [f"{heading(table.columns[i])}: {printed(table.rows[0][i], table.columns[i])}" for i in constant]
-    rows = [[row[i] for i in shown] for row in table.rows]
-    columns = [table.columns[i] for i in shown]
-    return msgspec.structs.replace(table, columns=columns, rows=rows), f"In all rows: {'; '.join(values)}"
+    pairs = zip(table.columns, cells, constant, strict=True)
+    same = [f"{heading(column)}: {printed(of_one[0], column)}" for column, of_one, is_same in pairs if is_same]
+    varying = [not is_same for is_same in constant]
+    rows = [list(compress(row, varying)) for row in table.rows]
+    shown = msgspec.structs.replace(table, columns=list(compress(table.columns, varying)), rows=rows)
+    return shown, f"In all rows: {'; '.join(same)}"
 
 
 # -- the forms
@@ -206,15 +191,15 @@ def aligned(table: Table) -> list[str]:
 
 def for_terminal(table: Table, width: int, least_needed: Sequence[str]) -> tuple[RichTable, list[str]]:
     """A table that fits, and the titles of the columns that had to go, the least needed first; no text is cut."""
-    columns = list(zip(table.columns, *_texts(table), strict=True))
+    columns = {one.title: (one, texts) for one, *texts in zip(table.columns, *_texts(table), strict=True)}
+    left_out = []
     for title in least_needed:
-        if sum(max(map(len, texts)) for _, *texts in columns) + 3 * len(columns) + 1 > width:
-            columns = [one for one in columns if one[0].title != title]
-    left_out = [one.title for one in table.columns if one not in [shown for shown, *_ in columns]]
+        if sum(max(map(len, texts)) for _, texts in columns.values()) + 3 * len(columns) + 1 > width:
+            left_out.append(columns.pop(title)[0].title)
     rich = RichTable(title=Text(table.title, "bold"), title_justify="left", title_style="", header_style="bold")
-    for of, head, *_ in columns:
-        rich.add_column(Text(head), justify="left" if of.kind == "text" else "right", no_wrap=True)
-    for cells in list(zip(*columns, strict=True))[2:]:
+    for column, texts in columns.values():
+        rich.add_column(Text(texts[0]), justify="left" if column.kind == "text" else "right", no_wrap=True)
+    for cells in list(zip(*(texts for _, texts in columns.values()), strict=True))[1:]:
         rich.add_row(*map(Text, cells))
     return rich, left_out
 
@@ -278,22 +263,19 @@ def _escape_csv(text: str) -> str:
 
 def comma_separated(table: Table, origin: str | None = None) -> str:
     """For a spreadsheet: plain numbers, intervals in columns of their own, the origin in the last one."""
-    head: list[str] = []
-    body: list[list[Cell]] = [[] for _ in table.rows]
-    for place, one in enumerate(table.columns):
-        cells = [row[place] for row in table.rows]
-        measured = any(isinstance(cell, Measure) for cell in cells)
+    lines: list[list[Cell]] = []
+    for one, *cells in zip(table.columns, *table.rows, strict=True):
         name = heading(msgspec.structs.replace(one, unit=_RAW_UNITS.get(one.kind, one.unit)))
-        head += [name, f"{name} low", f"{name} high"] if measured else [name]
-        for row, cell in zip(body, cells, strict=True):
-            bounds = [cell.low, cell.high] if isinstance(cell, Measure) else [None, None]
-            row += [value_of(cell), *(bounds if measured else [])]
-    lines: list[list[Cell]] = [[*head], *body]
+        lines.append([name, *map(value_of, cells)])
+        if any(isinstance(cell, Measure) for cell in cells):
+            for bound in ("low", "high"):
+                lines.append([f"{name} {bound}", *(getattr(cell, bound, None) for cell in cells)])
     if origin is not None:
-        lines = [[*line, last] for line, last in zip(lines, ["made by", *[origin] * len(body)], strict=True)]
+        lines.append(["made by", *[origin] * len(table.rows)])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerows([_escape_csv(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
+    guarded = ([_escape_csv(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
+    writer.writerows(zip(*guarded, strict=True))
     return out.getvalue()
 
 
@@ -309,29 +291,22 @@ def html(table: Table, name: str = "") -> str:
     return f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def plain_html(table: Table) -> str:
-    """For a notebook, which has no script that sorts."""
-    head, *rows = _texts(table, escape)
-    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
-    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
 def _html_heading(column: Column) -> str:
-    under = " · ".join(filter(None, (column.unit, f"paper, {column.paper}" if column.paper else "")))
-    small = f"<small>{escape(under)}</small>" if under else ""
-    button = f'<button type="button">{escape(column.title)}{small}</button>'
-    return f'<th scope="col" class="{_html_class(column)}">{button}</th>'
+    under = " · ".join(filter(None, (column.unit, column.paper and f"paper, {column.paper}")))
+    return f'<th scope="col" class="{_html_class(column)}">{escape(column.title)}{_html_small(under)}</th>'
 
 
 def _html_cell(cell: Cell, column: Column) -> str:
     value = value_of(cell)
     if isinstance(value, str):
         return f'<td class="text" title="{escape(value)}">{escape(value)}</td>'
-    bounds = interval(cell, column) if isinstance(cell, Measure) else ""
-    small = f" <small>{escape(bounds)}</small>" if bounds else ""
+    bounds = _html_small(interval(cell, column), " ")
     sort_value = "" if value is None else repr(value)
-    return f'<td class="{_html_class(column)}" data-v="{sort_value}">{escape(value_text(cell, column))}{small}</td>'
+    return f'<td class="{_html_class(column)}" data-v="{sort_value}">{escape(value_text(cell, column))}{bounds}</td>'
+
+
+def _html_small(text: str, before: str = "") -> str:
+    return f"{before}<small>{escape(text)}</small>" if text else ""
 
 
 def _html_class(column: Column) -> str:

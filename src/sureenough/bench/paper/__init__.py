@@ -5,36 +5,26 @@ from __future__ import annotations
 from typing import Final
 
 from sureenough.bench.experiment import Experiment, Inputs
-from sureenough.bench.paper import (
-    calibration,
-    ddc_parts,
-    failure_modes,
-    latency,
-    live_tables,
-    main,
-    overhead,
-    scaling,
-    theorem,
-)
+from sureenough.bench.paper import failure_modes, live, overhead, replayed, single_paths
 from sureenough.bench.paper.published import printed, value
 from sureenough.errors import UsageError
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
     one.name: one
     for one in (
-        main.EXPERIMENT,
-        ddc_parts.ABLATION,
-        main.WIDTH,
-        latency.EXPERIMENT,
-        ddc_parts.INIT_SIZE,
-        ddc_parts.WINDOW,
-        ddc_parts.FENCE,
-        scaling.EXPERIMENT,
-        calibration.EXPERIMENT,
-        theorem.EXPERIMENT,
+        replayed.MAIN,
+        replayed.ABLATION,
+        replayed.WIDTHS,
+        live.LATENCY,
+        replayed.INIT_SIZE,
+        replayed.WINDOW,
+        replayed.FENCE,
+        replayed.SCALING,
+        single_paths.CALIBRATION,
+        single_paths.THEOREM,
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
-        live_tables.SEARCH,
+        live.SEARCH,
     )
 }
 

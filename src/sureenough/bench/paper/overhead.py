@@ -11,7 +11,7 @@ import numpy as np
 
 from sureenough.bench.experiment import Experiment, Found, Inputs
 from sureenough.bench.paper.failure_modes import synthetic_paths
-from sureenough.bench.paper.live_tables import live_settings
+from sureenough.bench.paper.live import live_settings
 from sureenough.bench.paper.shared import VARIED, settings_note
 from sureenough.bench.result import grouped
 from sureenough.bench.tables import Cell, Column, Table, columns

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from importlib.util import find_spec
-from math import log2
+from math import isfinite, log2
 from typing import Any, Final
 
-from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.result import Axis, Figure
 from sureenough.bench.tables import one_line
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080", "#8c510a")
@@ -75,74 +76,65 @@ def embedded(svg: str, title: str) -> str:
 
 
 def _draw(axes: Any, figure: Figure) -> None:
+    every = figure.series
     if figure.kind == "intervals":
-        _intervals(axes, figure)
-        _axis(axes, axes.xaxis, figure.y, "x", [])
+        _draw_intervals(axes, figure)
+        _axis(axes.xaxis, figure.y, axes.set_xscale, every[0].y)
     else:
-        {"line": _lines, "points": _points, "bar": _bars, "steps": _steps}[figure.kind](axes, figure)
-        _axis(axes, axes.xaxis, figure.x, "x", [x for series in figure.series for x in series.x])
-        _axis(axes, axes.yaxis, figure.y, "y", [])
-    if len(figure.series) > 1 or figure.series[0].paper:
+        for i in range(len(every)):
+            _draw_series(axes, figure, i)
+        places = [x for series in every for x in series.x]
+        if figure.x.scale == "category":
+            _categories(axes, figure.x, _names(places))
+        else:
+            numbers = [x for x in places if not isinstance(x, str)]
+            _axis(axes.xaxis, figure.x, axes.set_xscale, numbers, own_ticks=True)
+        _axis(axes.yaxis, figure.y, axes.set_yscale, [y for series in every for y in series.y])
+    if len(every) > 1 or every[0].paper:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _look(i: int, series: Series) -> dict[str, Any]:
+def _draw_series(axes: Any, figure: Figure, i: int) -> None:
+    series, kind = figure.series[i], figure.kind
+    y, low, high = map(_numbers, (series.y, series.low, series.high))
+    colour, marker, again = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], i >= len(COLOURS)
     label = one_line(series.name) + (f" (paper, {series.paper})" if series.paper else "")
-    return {"color": "#000000" if series.paper else COLOURS[i % len(COLOURS)], "label": label}
+    look = {"color": "#000000" if series.paper else colour, "label": label}
+    if kind == "bar":
+        names, width = _names([x for one in figure.series for x in one.x]), 0.8 / len(figure.series)
+        x = [names.index(str(name)) - 0.4 + width * (i + 0.5) for name in series.x]
+        axes.bar(x, y, width * 0.92, **look)
+    else:
+        x = _numbers(series.x)
+    if kind == "line":
+        axes.plot(x, y, marker=marker, linestyle="--" if series.paper or again else "-", **look)
+    elif kind == "points":
+        fill = {"markerfacecolor": "white"} if again else {}
+        axes.plot(x, y, linestyle="none", marker=marker, markersize=6, **look, **fill)
+    elif kind == "steps":
+        axes.step(x, y, where="mid", **look)
+        axes.fill_between(x, y, step="mid", color=colour, alpha=0.12, linewidth=0)
+    if low and kind == "line" and len(figure.series) <= 5:
+        axes.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+    elif low and kind in ("points", "bar"):
+        axes.vlines(x, low, high, color=colour if kind == "points" else "#000000", alpha=0.5, linewidth=0.9)
 
 
-def _lines(axes: Any, figure: Figure) -> None:
-    for i, series in enumerate(figure.series):
-        style = "--" if series.paper or i >= len(COLOURS) else "-"
-        x, y = _numbers(series.x), _numbers(series.y)
-        axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, **_look(i, series))
-        if series.low and len(figure.series) <= 5:
-            band = _numbers(series.low), _numbers(series.high)
-            axes.fill_between(x, *band, color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
-
-
-def _points(axes: Any, figure: Figure) -> None:
-    for i, series in enumerate(figure.series):
-        x, y = _numbers(series.x), _numbers(series.y)
-        if series.low:
-            axes.vlines(x, _numbers(series.low), _numbers(series.high), color=COLOURS[i % len(COLOURS)], alpha=0.35,
-                        linewidth=1)  # fmt: skip
-        hollow = {"markerfacecolor": "white"} if i >= len(COLOURS) else {}
-        look = hollow | _look(i, series)
-        axes.plot(x, y, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=6, **look)
-
-
-def _bars(axes: Any, figure: Figure) -> None:
-    places = list(dict.fromkeys(str(x) for series in figure.series for x in series.x))
-    width = 0.8 / max(1, len(figure.series))
-    for i, series in enumerate(figure.series):
-        at = [places.index(str(x)) - 0.4 + width * (i + 0.5) for x in series.x]
-        heights = _numbers(series.y)
-        axes.bar(at, heights, width * 0.92, **_look(i, series))
-        if series.low:
-            axes.vlines(at, _numbers(series.low), _numbers(series.high), color="#000000", linewidth=0.8)
-
-
-def _steps(axes: Any, figure: Figure) -> None:
-    for i, series in enumerate(figure.series):
-        x, y = _numbers(series.x), _numbers(series.y)
-        axes.step(x, y, where="mid", **_look(i, series))
-        axes.fill_between(x, y, step="mid", color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
-
-
-def _intervals(axes: Any, figure: Figure) -> None:
+def _draw_intervals(axes: Any, figure: Figure) -> None:
     """One line per category, its value along the horizontal axis."""
     series = figure.series[0]
     places = list(range(len(series.x)))
-    marked = series.marked or [True] * len(places)
-    colours = [COLOURS[0] if one else OUTSIDE for one in marked]
+    colours = [COLOURS[0] if one else OUTSIDE for one in series.marked or [True] * len(places)]
     axes.hlines(places, _numbers(series.low), _numbers(series.high), color=colours, linewidth=1.5)
-    for place, value, colour in zip(places, _numbers(series.y), colours, strict=True):
-        axes.plot(value, place, "o", color=colour)
+    axes.scatter(_numbers(series.y), places, s=16, color=colours, zorder=2)
     axes.set_yticks(places, [one_line(str(name))[:40] for name in series.x])
     for limit in figure.limits:
         axes.axvline(limit, color="#000000", linestyle="--" if limit else "-", linewidth=0.8)
     axes.invert_yaxis()
+
+
+def _names(places: Sequence[object]) -> list[str]:
+    return list(dict.fromkeys(map(str, places)))
 
 
 def _numbers(values: Any) -> list[float]:
@@ -151,35 +143,28 @@ def _numbers(values: Any) -> list[float]:
     return [float(value) if one else float("nan") for value, one in zip(values, drawable, strict=True)]
 
 
-def _axis(axes: Any, axis: Any, spec: Axis, which: str, places: list[Any]) -> None:
+def _categories(axes: Any, spec: Axis, names: list[str]) -> None:
+    long = max(map(len, names), default=0) * len(names) > 60
+    turned = {"rotation": 25, "ha": "right"} if long else {}
+    axes.set_xticks(range(len(names)), [one_line(name)[:40] for name in names], **turned)
+    axes.grid(visible=False, axis="x")
+    axes.xaxis.set_label_text(one_line(spec.title))
+
+
+def _axis(axis: Any, spec: Axis, set_scale: Any, values: Sequence[Any], own_ticks: bool = False) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_label_text(one_line(spec.title))
-    if spec.scale == "category":
-        names = list(dict.fromkeys(str(place) for place in places))
-        long = max((len(name) for name in names), default=0) * len(names) > 60
-        axes.set_xticks(range(len(names)), [one_line(name)[:40] for name in names], rotation=25 if long else 0,
-                        ha="right" if long else "center")  # fmt: skip
-        axes.grid(visible=False, axis="x")
-        return
-    if spec.scale == "log" and any(value > 0 for value in _drawn_values(axes, which)):
-        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-        exact = sorted({float(place) for place in places if isinstance(place, int | float)})
-        if 0 < len(exact) <= 10 and all(value > 0 and _round(value) for value in exact):
-            axes.set_xticks(exact)  # a sweep's own values
+    places = sorted({value for value in _numbers(values) if isfinite(value)})
+    if spec.scale == "log" and places and places[-1] > 0:
+        set_scale("log")
+        if own_ticks and len(places) <= 10 and all(value > 0 and _round(value) for value in places):
+            axis.set_ticks(places)  # a sweep's own values
         else:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_formatter(NullFormatter())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
-    elif spec.percent:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
-    else:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
-
-
-def _drawn_values(axes: Any, which: str) -> list[float]:
-    lines = [line.get_xdata() if which == "x" else line.get_ydata() for line in axes.lines]
-    return [float(value) for values in lines for value in values]
+    shown = (lambda value: f"{100 * value:g}") if spec.percent and spec.scale != "log" else short_number
+    axis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
 
 
 def _round(value: float) -> bool:

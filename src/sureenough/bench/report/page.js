@@ -1,17 +1,24 @@
 "use strict";
 // Tables sort by the values in their cells; the theme follows the system until the button is used.
 (() => {
+  function sort(table, column) {
+    const body = table.tBodies[0], head = table.tHead.rows[0].cells[column], up = head.getAttribute("aria-sort") !== "ascending";
+    table.querySelectorAll("th").forEach((th) => th.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const key = (row) => { const cell = row.cells[column]; return cell.dataset.v === undefined ? cell.textContent : cell.dataset.v === "" ? null : Number(cell.dataset.v); };
+    const compare = (a, b) => a === null || b === null ? (a === null) - (b === null)
+      : (up ? 1 : -1) * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true}));
+    body.append(...[...body.rows].sort((a, b) => compare(key(a), key(b))));
+  }
+
   function sortable(table) {
-    const body = table.tBodies[0];
-    table.querySelectorAll("thead button").forEach((button, column) => button.addEventListener("click", () => {
-      const head = button.closest("th"), up = head.getAttribute("aria-sort") !== "ascending";
-      table.querySelectorAll("th").forEach((th) => th.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const key = (row) => { const cell = row.cells[column]; return cell.dataset.v === undefined ? cell.textContent : cell.dataset.v === "" ? null : Number(cell.dataset.v); };
-      const compare = (a, b) => a === null || b === null ? (a === null) - (b === null)
-        : (up ? 1 : -1) * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true}));
-      body.append(...[...body.rows].sort((a, b) => compare(key(a), key(b))));
-    }));
+    table.querySelectorAll("thead th").forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      button.addEventListener("click", () => sort(table, column));
+      head.append(button);
+    });
   }
 
   const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)");
