@@ -271,7 +271,7 @@ class Session:
                 break
             self._turn += 1
             if not self._holds_votes:
-                verdict = self._count(path)
+                verdict = self._count_passed()
         if verdict is None and not self._classifying and self._holds_votes and self._may_release():
             verdict = self._release()
         if verdict is None and self._room <= 0:
@@ -312,30 +312,26 @@ class Session:
             self._choose_window()
         if warming_up and self._strategy.prunes:
             self._gate = self._strategy.calibrate([path.calibration_windows() for path in self._kept()])
-        verdict = self._count_held()
+        verdict = self._count_passed()
         if warming_up:
             self._enter(Phase.SAMPLING)
             verdict = self._test()
         return verdict
 
-    def _count_held(self) -> Reason | None:
-        """Count the paths that had their turn while votes were held."""
-        passed = self._paths[: self._turn]
+    def _count_passed(self) -> Reason | None:
+        """Count the paths that had their turn. A vote may settle the run; a path without one only under some rules."""
         if self._phase is not Phase.SAMPLING:
+            passed = self._paths[: self._turn]
             self._poll.warmup = [path.summary.lowest for path in passed if path.fate is Fate.KEPT]
-        for path in passed:
-            verdict = self._count(path)
-            if verdict is not None:
-                return verdict
-        return None
-
-    def _count(self, path: PathState) -> Reason | None:
-        """A vote may settle the run; a path without one only under some rules."""
-        ballot = path.count(self._gate)
-        self._changed.add(path.number)
-        self._seen_votes = None
-        self._poll.add(path.number, ballot)
-        return self._test(voted=ballot is not None) if self._phase is Phase.SAMPLING else None
+        verdict = None
+        for path in self._paths[self._poll.counted : self._turn]:
+            ballot = path.count(self._gate)
+            self._poll.add(path.number, ballot)
+            self._changed.add(path.number)
+            self._seen_votes = None
+            if self._phase is Phase.SAMPLING and (verdict := self._test(voted=ballot is not None)) is not None:
+                break
+        return verdict
 
     def _test(self, *, voted: bool = True) -> Reason | None:
         """Whether the vote is settled, or enough paths, failed ones left out, were counted and none has an answer."""
@@ -371,7 +367,7 @@ class Session:
         if self._options.window is None:
             self._choose_window()
         if held:
-            self._count_held()
+            self._count_passed()
         cancels = [Cancel(path.number, Fate.DISCARDED) for path in self._paths if path.fate is None]
         for path in self._paths:
             path.discard()
