@@ -54,7 +54,7 @@ def test_other_names_of_columns(tmp_path: Path, suffix: str) -> None:
     meant = [DatasetProblem(str(n), f"{n}?", str(n + 0.5), None, n) for n in (1, 2)]
     assert load(file, columns_of("id=key, level=hardness")) == meant
     assert load(file, {"id": "key", "level": "hardness", "question": "problem", "gold": "answer"}) == meant
-    with pytest.raises(UsageError, match=r"(line|row) \d has no column 'solution'; it has key, problem, answer"):
+    with pytest.raises(UsageError, match=r"(line|row) \d: no column 'solution'; it has key, problem, answer"):
         load(file, {"gold": "solution"})
 
 
@@ -78,7 +78,7 @@ def test_json_lines_in_a_json_file(tmp_path: Path) -> None:
         ("q.jsonl", "{", r"line 1 is not a question \("),
         ("q.jsonl", "[1]", "line 1 is not a question; a line looks like"),
         ("q.jsonl", "[" * 100_000, "line 1 is not a question"),
-        ("q.jsonl", '{"question": "?"}\n\n{"text": "?"}', "line 3 has no question; it has text"),
+        ("q.jsonl", '{"question": "?"}\n\n{"text": "?"}', "line 3: no question; it has text"),
         ("q.jsonl", '{"question": ["?"]}', "line 1: the question is .* not text"),
         ("q.jsonl", r'{"question": "\ud83d?"}', r"line 1: the question holds half of a surrogate pair"),
         ("q.jsonl", r'{"question": "?", "gold": "\udc00"}', r"line 1: the gold holds half"),
@@ -97,8 +97,8 @@ def test_json_lines_in_a_json_file(tmp_path: Path) -> None:
         ("q.csv", "", "holds no questions"),
         ("q.csv", "question,gold\n1,2\n", None),
         ("q.csv", "question,gold\n1+1?,2\n1,000+1?,2,3\n", "line 3 has more cells than the header"),
-        ("q.csv", "text\n?\n", "line 2 has no question; it has text.*--map question=COLUMN"),
-        ("q.csv", "question;gold\n?;1\n", "it has question;gold, .*: separate the columns by commas"),
+        ("q.csv", "text\n?\n", "line 2: no question; it has text, not .*--map question=COLUMN"),
+        ("q.csv", "question;gold\n?;1\n", "it has question;gold, .*: separate the columns of CSV by commas"),
         ("q.csv", 'question\n?\n"open\n', "line 3 is not CSV"),
         ("q.csv", b"question\n\x00\xff", "is not UTF-8 text"),
         ("q.parquet", "question", "is not Parquet"),

@@ -59,7 +59,7 @@ def test_other_forms_of_questions_with_other_names(url: str, tmp_path: Path, for
     assert [(q.id, q.gold, len(q.paths)) for q in Pool(pool)] == [("a", "2", 8), ("b", "B", 8)]
     wrong = record(url, file, tmp_path / "other.parquet", "--map", "gold=solution")
     assert wrong.returncode == 2
-    assert "has no column 'solution'; it has name, problem, truth" in wrong.stderr
+    assert "no column 'solution'; it has name, problem, truth" in wrong.stderr
 
 
 def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:

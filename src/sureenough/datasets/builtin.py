@@ -64,7 +64,7 @@ def read_gpqa(row: Row, seed: int) -> Row:
     """The question with its choices below it, shuffled by the seed and the question; the gold answer is a letter."""
     missing = [name for name in ("Question", GPQA_RIGHT, *GPQA_WRONG) if not str(row.get(name) or "").strip()]
     if missing:
-        raise UsageError(f"has no {missing[0]!r}; a row of GPQA has Question, {GPQA_RIGHT} and {', '.join(GPQA_WRONG)}")
+        raise UsageError(f"no {missing[0]!r}; a row of GPQA has Question, {GPQA_RIGHT} and {', '.join(GPQA_WRONG)}")
     question = str(row["Question"]).strip()
     choices = [str(row[name]).strip() for name in (GPQA_RIGHT, *GPQA_WRONG)]
     order = Random(f"{seed} {question}").sample(range(4), 4)  # by the question: a subset shuffles as the whole does
@@ -83,7 +83,7 @@ def make_problems(seed: int) -> list[DatasetProblem]:
     """Level by level in turn, so that the first few questions are a fair sample."""
     levels = [problems.generate(level, seed, PER_LEVEL) for level in problems.LEVELS]
     in_turn = [problem for same_place in zip(*levels, strict=True) for problem in same_place]
-    return [DatasetProblem(str(one.id), one.question, str(one.gold), "math", one.level) for one in in_turn]
+    return [DatasetProblem(one.id, one.question, one.gold, "math", one.level) for one in in_turn]
 
 
 MATH500: Final = Dataset(

@@ -9,7 +9,6 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from math import isnan
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -41,13 +40,47 @@ class DatasetProblem(NamedTuple):
     level: int | None = None
 
 
-def load(file: Path, columns: Mapping[str, str] | None = None) -> list[DatasetProblem]:
-    """All questions of a file; `columns` maps our names to its own: {"question": "problem", "gold": "solution"}."""
-    return [problem for _, problem in parsed(rows_of(file), columns, str(file))]
+def load(
+    file: Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    source: str = "",
+    prefix: str = "",
+    read: Callable[[Row], Row] | None = None,
+    check: Callable[[DatasetProblem], None] | None = None,
+) -> list[DatasetProblem]:
+    """All questions of a file.
+
+    Args:
+        file: JSON lines, a JSON array, CSV, TSV or Parquet.
+        columns: maps our names to its own: {"question": "problem", "gold": "solution"}.
+        source: what errors call the file.
+        prefix: of the numbers of rows without ids.
+        read: converts a row to our columns.
+        check: refuses a question.
+    """
+    source, columns = source or str(file), _check_names(columns or {})
+    problems: dict[str, DatasetProblem] = {}
+    for place, row in _rows(file):
+        try:
+            problem = _problem(row if read is None else read(row), f"{prefix}{len(problems) + 1}", columns)
+            if problem.kind is not None:
+                resolve_kind(problem.kind, registered_only=True)  # a file must not import code
+            if problem.id in problems:
+                raise UsageError(f"the id {problem.id!r} is used twice; ids must differ")
+            if check is not None:
+                check(problem)
+        except UsageError as error:
+            raise UsageError(f"{source}, {place}: {error}") from None
+        problems[problem.id] = problem
+    if not problems:
+        raise UsageError(
+            f"{source} holds no questions; it needs a column named question (or problem), and one row per question"
+        )
+    return list(problems.values())
 
 
-def rows_of(file: Path) -> Iterator[RowAt]:
-    """The rows of a file with their places."""
+def _rows(file: Path) -> Iterator[RowAt]:
     reader = READERS.get(file.suffix.lower())
     if reader is None:
         raise UsageError(f"{file}: a file of questions ends in {', '.join(READERS)}")
@@ -62,30 +95,6 @@ def rows_of(file: Path) -> Iterator[RowAt]:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
-def parsed(
-    rows: Iterable[RowAt], columns: Mapping[str, str] | None, source: str, *, prefix: str = ""
-) -> Iterator[tuple[str, DatasetProblem]]:
-    """Rows as questions, each with its place; rows without ids get numbers with a prefix."""
-    places = COLUMNS | {name: (column,) for name, column in _check_names(columns or {}).items()}
-    ids: set[str] = set()
-    for number, (place, row) in enumerate(rows, start=1):
-        where = f"{source}, {place}"
-        problem = _problem(row, f"{prefix}{number}", places, columns or {}, where)
-        if problem.kind is not None:
-            try:
-                resolve_kind(problem.kind, registered_only=True)  # a file must not import code
-            except UsageError as error:
-                raise UsageError(f"{where}: {error}") from None
-        if problem.id in ids:
-            raise UsageError(f"{where}: the id {problem.id!r} is used twice; ids must differ")
-        ids.add(problem.id)
-        yield place, problem
-    if not ids:
-        raise UsageError(
-            f"{source} holds no questions; it needs a column named question (or problem), and one row per question"
-        )
-
-
 def columns_of(text: str | None) -> dict[str, str]:
     """A map written as `question=problem,gold=answer`."""
     pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
@@ -96,78 +105,61 @@ def columns_of(text: str | None) -> dict[str, str]:
 
 
 def _check_names(columns: Mapping[str, str]) -> dict[str, str]:
-    unknown = [name for name in columns if name not in COLUMNS]
-    if unknown:
-        raise UsageError(f"unknown field {unknown[0]!r} to map; known: {', '.join(COLUMNS)}")
+    unknown = next((name for name in columns if name not in COLUMNS), None)
+    if unknown is not None:
+        raise UsageError(f"unknown field {unknown!r} to map; known: {', '.join(COLUMNS)}")
     return dict(columns)
 
 
 # -- rows
 
 
-def _problem(
-    row: Row, number: str, places: Mapping[str, Sequence[str]], mapped: Mapping[str, str], where: str
-) -> DatasetProblem:
-    missing = next((column for column in mapped.values() if column not in row), None)
+def _problem(row: Row, number: str, columns: Mapping[str, str]) -> DatasetProblem:
+    has = f"it has {', '.join(map(str, row)) or 'nothing'}"
+    missing = next((column for column in columns.values() if column not in row), None)
     if missing is not None:
-        raise UsageError(f"{where} has no column {missing!r}; it has {', '.join(map(str, row)) or 'none'}")
+        raise UsageError(f"no column {missing!r}; {has}")
+    places = COLUMNS | {name: (column,) for name, column in columns.items()}
     values = {name: _value(row, at) for name, at in places.items()}
     question = values["question"]
     if question is None:
-        one_cell = len(row) == 1 and any(mark in str(*row) for mark in ";\t|")  # spreadsheets may write such CSV
-        fix = (
-            "separate the columns by commas"
-            if one_cell
-            else "name its column with --map question=COLUMN, or as columns in a plan of bench"
-        )
         raise UsageError(
-            f"{where} has no question; it has {', '.join(map(str, row)) or 'nothing'}, not "
-            f"{' or '.join(places['question'])}: {fix}"
+            f"no question; {has}, not {' or '.join(places['question'])}: separate the columns of CSV by commas, and "
+            "name other columns with --map question=COLUMN, or as columns in a plan of bench"
         )
     if not isinstance(question, str):
-        raise UsageError(f"{where}: the question is {_short(question)}, which is not text")
-    texts = {name: _text(name, values[name], where) for name in ("id", "gold", "kind")}
-    level = _level(values["level"], where)
-    broken = next((name for name, text in {"question": question, **texts}.items() if text and has_halves(text)), None)
+        raise UsageError(f"the question is {question!r:.40}, which is not text")
+    texts = {"question": question, **{name: _text(name, values[name]) for name in ("id", "gold", "kind")}}
+    broken = next((name for name, text in texts.items() if text and has_halves(text)), None)
     if broken is not None:
-        raise UsageError(f"{where}: the {broken} {HOLDS_HALF}")
-    return DatasetProblem(texts["id"] or number, question, texts["gold"], texts["kind"], level)
+        raise UsageError(f"the {broken} {HOLDS_HALF}")
+    return DatasetProblem(texts["id"] or number, question, texts["gold"], texts["kind"], _level(values["level"]))
 
 
 def _value(row: Row, places: Sequence[str]) -> Any:
     """The first of these columns with a value; empty cells and NaN are no value."""
-    for column in places:
-        value = row.get(column)
-        empty = value is None or (isinstance(value, str) and not value.strip())
-        if not empty and not (isinstance(value, float) and isnan(value)):
-            return value
-    return None
+    values = (row.get(column) for column in places)
+    filled = (value for value in values if value is not None and str(value).strip() and repr(value) != "nan")
+    return next(filled, None)
 
 
-def _text(name: str, value: Any, where: str) -> str | None:
-    if value is None:
-        return None
+def _text(name: str, value: Any) -> str | None:
     if isinstance(value, bool | dict | list | bytes):
-        raise UsageError(f"{where}: {name} is {_short(value)}; it must be text or a number")
-    return str(value).strip()
+        raise UsageError(f"{name} is {value!r:.40}; it must be text or a number")
+    return None if value is None else str(value).strip()
 
 
-def _level(value: Any, where: str) -> int | None:
+def _level(value: Any) -> int | None:
     """A small whole number, also written as "Level 5"."""
     if value is None:
         return None
     try:
         number = float(value.lower().removeprefix("level") if isinstance(value, str) else value)
-        if isinstance(value, bool) or number != int(number) or not -128 <= number <= 127:
-            raise ValueError
+        if not isinstance(value, bool) and -128 <= int(number) == number <= 127:
+            return int(number)
     except (ValueError, TypeError, OverflowError):
-        raise UsageError(f"{where}: level is {_short(value)}; it must be a whole number from -128 to 127") from None
-    return int(number)
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else shown[:39] + "…"
+        pass
+    raise UsageError(f"level is {value!r:.40}; it must be a whole number from -128 to 127")
 
 
 # -- files

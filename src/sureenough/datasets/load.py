@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -15,7 +15,8 @@ from urllib.request import Request, urlopen
 from sureenough.answers import Judge, canonical_key, extract, for_question, resolve_kind
 from sureenough.answers.kinds import ALL_LETTERS, LetterChoice, Math
 from sureenough.datasets.builtin import DATASETS, Dataset, Hub
-from sureenough.datasets.files import READERS, DatasetProblem, RowAt, parsed, rows_of
+from sureenough.datasets.files import READERS, DatasetProblem
+from sureenough.datasets.files import load as read_file
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
@@ -87,11 +88,18 @@ def load(
     chosen = replace(chosen, kind=kind, template=template if own_template else chosen.template)
     if chosen.make is not None and file is None:
         return Loaded(chosen, chosen.make(seed)[:limit], own_template)
-    where = str(file) if file is not None else f"{chosen.name} from the hub"
-    problems = list(_problems(file or fetch(chosen), chosen, where, seed, columns))
+    source = str(file) if file is not None else f"{chosen.name} from the hub"
+    problems = read_file(
+        file or fetch(chosen),
+        columns,
+        source=source,
+        prefix=chosen.name + "-",
+        read=None if columns else lambda row: chosen.read(row, seed),
+        check=lambda problem: _check(problem, chosen),
+    )
     if limit is None and chosen.count not in (None, len(problems)):
         raise UsageError(
-            f"{where} holds {len(problems)} questions, {chosen.name} has {chosen.count}; use a complete copy, "
+            f"{source} holds {len(problems)} questions, {chosen.name} has {chosen.count}; use a complete copy, "
             f"or ask for a part of it with --limit {min(len(problems), chosen.count or 0)}"
         )
     return Loaded(chosen, problems[:limit], own_template)
@@ -119,40 +127,24 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
     )
 
 
-def _problems(
-    file: Path, dataset: Dataset, where: str, seed: int, columns: Mapping[str, str] | None
-) -> Iterator[DatasetProblem]:
-    rows = rows_of(file) if columns else _read(rows_of(file), dataset, where, seed)
-    for place, problem in parsed(rows, columns, where, prefix=dataset.name + "-"):
-        reason = _refusal(problem, dataset)
-        if reason is not None:
-            raise UsageError(f"{where}, {place}{reason}")
-        yield problem
-
-
-def _read(rows: Iterator[RowAt], dataset: Dataset, where: str, seed: int) -> Iterator[RowAt]:
-    for place, row in rows:
-        try:
-            yield place, dataset.read(row, seed)
-        except UsageError as error:
-            raise UsageError(f"{where}, {place} {error}") from None
-
-
-def _refusal(problem: DatasetProblem, dataset: Dataset) -> str | None:
-    """What is wrong with a question, without its text: control characters, an answer that is missing or unreadable."""
+def _check(problem: DatasetProblem, dataset: Dataset) -> None:
+    """Refuse control characters, and answers that are missing or cannot be read, without showing the question."""
     if any(category(c) == "Cc" for c in problem.id):
-        return f": the id {problem.id!r} holds a control character"
+        raise UsageError(f"the id {problem.id!r} holds a control character")
     text = problem.question.replace("\r\n", "\n")
     character = next((c for c in text if category(c) in ("Cc", "Cs") and c not in "\n\t"), None)  # MATH-500 has tabs
     if character is not None:
-        return (
-            f": the question holds the control character {character!r}; a copy that lost its backslashes has it "
+        raise UsageError(
+            f"the question holds the control character {character!r}; a copy that lost its backslashes has it "
             "(\\frac becomes a form feed): use another copy"
         )
-    if problem.gold is None:
-        return " has no answer in the columns gold or answer" if dataset.graded else None
-    reason = _unreadable(problem.gold, for_question(dataset.judge(problem), problem.question), dataset, problem.kind)
-    return reason and f": the answer {problem.gold[:60]!r} {reason}"
+    if problem.gold is None and dataset.graded:
+        raise UsageError("no answer in the columns gold or answer")
+    if problem.gold is not None:
+        judge = for_question(dataset.judge(problem), problem.question)
+        reason = _unreadable(problem.gold, judge, dataset, problem.kind)
+        if reason is not None:
+            raise UsageError(f"the answer {problem.gold[:60]!r} {reason}")
 
 
 def _unreadable(gold: str, judge: Judge, dataset: Dataset, kind: str | None) -> str | None:
