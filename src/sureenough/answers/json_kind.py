@@ -13,10 +13,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from functools import partial
 from itertools import zip_longest
 from operator import ge, gt, le, lt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sureenough.answers.reading import reply_of
 from sureenough.answers.word_kinds import KeyedKind, compiled, encodable
@@ -172,7 +171,8 @@ def prepared_schema(schema: Any) -> Any:
         for name, value in part.items():
             if name in UNSUPPORTED:
                 raise UsageError(f"the keyword {name} of JSON Schema is not supported here")
-            if name in _FORMS and not _FORMS[name](value):
+            takes = _KEYWORDS[name].takes if name in _KEYWORDS else _TYPES.get(_PARTS.get(name, ""))
+            if takes is not None and not takes(value):
                 raise UsageError(f"the schema's {name} is {str(value)[:80]}, which cannot be used")
         if "pattern" in part:
             compiled(part["pattern"])
@@ -186,35 +186,27 @@ def prepared_schema(schema: Any) -> Any:
 
 def validates(value: Any, schema: Any) -> bool:
     """Whether a value matches a prepared schema. Numbers are Decimal."""
-    try:
-        return _Validator(schema).matches(value, schema)
-    except (_OutOfSteps, RecursionError, UsageError):
-        return False
+    steps = iter(range(STEPS))
 
-
-class _OutOfSteps(Exception):
-    pass
-
-
-class _Validator:
-    def __init__(self, root: Any) -> None:
-        self.root, self.steps = root, STEPS
-
-    def matches(self, value: Any, schema: Any) -> bool:
-        self.steps -= 1
-        if self.steps < 0:
-            raise _OutOfSteps
-        if isinstance(schema, bool):
-            return schema
+    def matches(value: Any, part: Any) -> bool:
+        if next(steps, None) is None:
+            raise UsageError("too many steps")
+        if isinstance(part, bool):
+            return part
         return (
-            ("$ref" not in schema or self.matches(value, _target(schema["$ref"], self.root)))
-            and all(_CHECKS[name](value, limit) for name, limit in schema.items() if name in _CHECKS)
-            and all(self.matches(value, one) for one in schema.get("allOf", ()))
-            and ("anyOf" not in schema or any(self.matches(value, one) for one in schema["anyOf"]))
-            and ("oneOf" not in schema or sum(self.matches(value, one) for one in schema["oneOf"]) == 1)
-            and ("not" not in schema or not self.matches(value, schema["not"]))
-            and all(self.matches(member, one) for member, one in _members(value, schema))
+            ("$ref" not in part or matches(value, _target(part["$ref"], schema)))
+            and all(_KEYWORDS[name].holds(value, limit) for name, limit in part.items() if name in _KEYWORDS)
+            and all(matches(value, one) for one in part.get("allOf", ()))
+            and ("anyOf" not in part or any(matches(value, one) for one in part["anyOf"]))
+            and ("oneOf" not in part or sum(matches(value, one) for one in part["oneOf"]) == 1)
+            and ("not" not in part or not matches(value, part["not"]))
+            and all(matches(member, one) for member, one in _members(value, part))
         )
+
+    try:
+        return matches(value, schema)
+    except (RecursionError, UsageError):
+        return False
 
 
 def _members(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -275,50 +267,57 @@ def _listed(types: Any) -> list[Any]:
     return types if isinstance(types, list) else [types]
 
 
-def _limits(kind: str, checks: Mapping[str, Check]) -> dict[str, Check]:
-    """Checks that values of other types pass."""
-    return {name: partial(_limit, _TYPES[kind], check) for name, check in checks.items()}
+class _Keyword(NamedTuple):
+    """A keyword that limits a value directly: values of which type, how, and what the limit may be."""
+
+    type: str
+    check: Check
+    takes: Callable[[Any], bool]
+
+    def holds(self, value: Any, limit: Any) -> bool:
+        """Whether a value keeps to the limit; those of other types do."""
+        return (self.type != "" and not _TYPES[self.type](value)) or self.check(value, limit)
 
 
-def _limit(applies: Callable[[Any], bool], check: Check, value: Any, limit: Any) -> bool:
-    return not applies(value) or check(value, limit)
+def _is_size(limit: Any) -> bool:
+    return isinstance(limit, Decimal) and limit >= 0
 
 
-def _sizes(name: str) -> dict[str, Check]:
-    return {
-        f"min{name}": lambda value, least: len(value) >= least,
-        f"max{name}": lambda value, most: len(value) <= most,
-    }
-
-
-_CHECKS: Final[dict[str, Check]] = {
-    "type": lambda value, types: any(_TYPES[name](value) for name in _listed(types)),
-    "enum": lambda value, allowed: canonical(value) in {canonical(one) for one in allowed},
-    "const": lambda value, only: canonical(value) == canonical(only),
-    **_limits(
-        "number",
-        {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusiveMaximum": lt, "multipleOf": _is_multiple},
+_SIZED: Final = {"Length": "string", "Items": "array", "Properties": "object"}
+_KEYWORDS: Final[dict[str, _Keyword]] = {
+    "type": _Keyword(
+        "",
+        lambda value, types: any(_TYPES[name](value) for name in _listed(types)),
+        lambda types: all(isinstance(name, str) and name in _TYPES for name in _listed(types)),
     ),
-    **_limits("string", _sizes("Length")),
-    **_limits("string", {"pattern": lambda value, pattern: compiled(pattern).search(encodable(value)) is not None}),
-    **_limits("array", _sizes("Items")),
-    **_limits("array", {"uniqueItems": lambda value, on: not on or len(set(map(canonical, value))) == len(value)}),
-    **_limits("object", _sizes("Properties")),
-    **_limits("object", {"required": lambda value, names: value.keys() >= {*names}}),
-}
-"""Keywords that limit a value directly."""
-_FORMS: Final[dict[str, Callable[[Any], bool]]] = {
-    "type": lambda value: all(isinstance(name, str) and name in _TYPES for name in _listed(value)),
-    "multipleOf": lambda value: isinstance(value, Decimal) and value > 0 and value.adjusted() >= -300,
-    "uniqueItems": _TYPES["boolean"],
-    "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _TYPES["number"]),
-    **dict.fromkeys(
-        [name for of in ("Length", "Items", "Properties") for name in _sizes(of)],
-        lambda value: isinstance(value, Decimal) and value >= 0,
+    "enum": _Keyword(
+        "", lambda value, allowed: canonical(value) in {canonical(one) for one in allowed}, _TYPES["array"]
     ),
-    **dict.fromkeys(("pattern", "$ref"), _TYPES["string"]),
-    **dict.fromkeys(("enum", "anyOf", "oneOf", "allOf", "prefixItems"), _TYPES["array"]),
-    **dict.fromkeys(("properties", "$defs", "definitions"), _TYPES["object"]),
+    "const": _Keyword("", lambda value, only: canonical(value) == canonical(only), lambda only: True),
+    "minimum": _Keyword("number", ge, _TYPES["number"]),
+    "maximum": _Keyword("number", le, _TYPES["number"]),
+    "exclusiveMinimum": _Keyword("number", gt, _TYPES["number"]),
+    "exclusiveMaximum": _Keyword("number", lt, _TYPES["number"]),
+    "multipleOf": _Keyword(
+        "number", _is_multiple, lambda of: isinstance(of, Decimal) and of > 0 and of.adjusted() >= -300
+    ),
+    **{f"min{name}": _Keyword(kind, lambda v, least: len(v) >= least, _is_size) for name, kind in _SIZED.items()},
+    **{f"max{name}": _Keyword(kind, lambda v, most: len(v) <= most, _is_size) for name, kind in _SIZED.items()},
+    "pattern": _Keyword(
+        "string", lambda value, pattern: compiled(pattern).search(encodable(value)) is not None, _TYPES["string"]
+    ),
+    "uniqueItems": _Keyword(
+        "array", lambda value, on: not on or len(set(map(canonical, value))) == len(value), _TYPES["boolean"]
+    ),
+    "required": _Keyword(
+        "object",
+        lambda value, names: value.keys() >= {*names},
+        lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names),
+    ),
 }
-"""What the value of a keyword must be."""
+_PARTS: Final = {
+    "$ref": "string",
+    **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), "array"),
+    **dict.fromkeys(("properties", "$defs", "definitions"), "object"),
+}
+"""The types of keywords that hold other schemas."""

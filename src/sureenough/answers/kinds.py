@@ -209,13 +209,6 @@ def as_judge(thing: Any) -> Judge:
         return judge(extract=thing[0], same=thing[1])
     if isinstance(thing, Judge):
         return thing
-    if hasattr(thing, "extract") and (hasattr(thing, "same") or hasattr(thing, "classes")):
-        ask = getattr(thing, "ask", "")
-        made = judge(extract=thing.extract, same=getattr(thing, "same", None), ask=ask)
-        if not hasattr(thing, "classes"):
-            return made
-        classes = thing.classes
-        return FunctionJudge(thing.extract, classes, lambda a, b: len(set(classes([a, b]))) == 1, ask)
     raise UsageError(
         f"a kind of answer is a name such as 'math', a judge with extract, classes and grade, or a pair of functions "
         f"(extract, same), not {thing!r}"

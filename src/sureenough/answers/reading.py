@@ -7,6 +7,7 @@ caller asks for it.
 from __future__ import annotations
 
 import re
+from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -97,14 +98,14 @@ def boxed_contents(text: str, *, joined: bool = True) -> tuple[str | None, bool]
     chain = _last_list(text, boxes) if joined else boxes[-1:]
     if len(chain) == 1:
         return _content(text, chain[0]), seen
-    joints = [_joint(text, one, two) for one, two in pairwise(chain)]
-    return _joined(text, chain, [joint for joint in joints if joint is not None]), seen
+    joints = [joint for one, two in pairwise(chain) if (joint := _joint(text, one, two))]
+    return _joined(text, chain, joints), seen
 
 
 def _balanced_boxes(text: str) -> tuple[list[_Box], bool]:
     """The last boxes that are closed, not empty and not inside another; found in one pass with one stack."""
     first = _FIRST.search(text)
-    boxes: list[_Box] = []
+    boxes: deque[_Box] = deque(maxlen=_MAX_JOINED)
     seen = False
     stack: list[tuple[int, int] | None] = []  # None for a plain brace
     for mark in _MARK.finditer(text, first.start()) if first else ():
@@ -117,8 +118,6 @@ def _balanced_boxes(text: str) -> tuple[list[_Box], bool]:
                 while boxes and boxes[-1].command > opened[0]:
                     boxes.pop()
                 boxes.append(_Box(*opened, mark.start(), mark.end()))
-                if len(boxes) > 2 * _MAX_JOINED:
-                    del boxes[:_MAX_JOINED]
         elif mark[1]:
             seen = True
             stack.append((mark.start(), mark.end()))
@@ -127,7 +126,7 @@ def _balanced_boxes(text: str) -> tuple[list[_Box], bool]:
             if content:
                 boxes.append(_Box(mark.start(), *content, content[1]))
             seen = seen or content is not None or bool(_BLANK.fullmatch(text, mark.end()))
-    return boxes[-_MAX_JOINED:], seen
+    return list(boxes), seen
 
 
 def _unbraced(text: str, start: int) -> tuple[int, int] | None:
@@ -141,7 +140,7 @@ def _unbraced(text: str, start: int) -> tuple[int, int] | None:
 
 def _last_list(text: str, boxes: list[_Box]) -> list[_Box]:
     first = len(boxes) - 1
-    while first > 0 and len(boxes) - first < _MAX_JOINED and _joint(text, boxes[first - 1], boxes[first]):
+    while first > 0 and _joint(text, boxes[first - 1], boxes[first]):
         first -= 1
     return boxes[first:]
 

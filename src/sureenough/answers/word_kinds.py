@@ -50,22 +50,20 @@ def final_block(text: str) -> str | None:
     content, any_box = boxed_contents(reply)
     if any_box:
         return content
-    end = None
-    for mark in _ANSWER.finditer(reply):
-        end = mark.end()
-    if end is not None:
-        return "\n".join(line for line in reply[end:].splitlines() if not _FENCE.fullmatch(line)).strip() or None
-    return _last_lines([line for line in reply.splitlines() if line.strip() and not _FENCE.fullmatch(line)])
+    end = max((mark.end() for mark in _ANSWER.finditer(reply)), default=None)
+    lines = [line for line in reply[end:].splitlines() if not _FENCE.fullmatch(line)]
+    return "\n".join(_last_item_or_list(lines) if end is None else lines).strip() or None
 
 
 BULLET = re.compile(r"\s{0,12}(?:[-*•]|\(?(?:\d{1,4}|[A-Za-z])[.)])\s{1,8}(?=\S)")
 
 
-def _last_lines(lines: list[str]) -> str | None:
+def _last_item_or_list(lines: list[str]) -> list[str]:
+    lines = [line for line in lines if line.strip()]
     first = len(lines)
     while first and BULLET.match(lines[first - 1]):
         first -= 1
-    return "\n".join(lines[first:] if len(lines) - first > 1 else lines[-1:]).strip() or None
+    return lines[first:] if len(lines) - first > 1 else lines[-1:]
 
 
 def trimmed(text: str) -> str:

@@ -435,7 +435,7 @@ def _relation(tokens: list[str]) -> Key | None:
     if all(sign == "=" for sign in signs):
         if is_name(sides[0]) and sides[-1]:
             return (_ordered if sides[0][0] == "(" else _named)(sides[0], sides[-1]) or unread_key(tokens)
-        return _equation(sides) or unread_key(tokens)
+        return equation_key(_difference(sides)) or unread_key(tokens)
     if ORDER.issuperset(signs):
         return _interval(sides, signs) or _inequality(sides, signs) or unread_key(tokens)
     return unread_key(tokens)
@@ -473,18 +473,12 @@ def _named(name: list[str], value: list[str]) -> Key:
     return inside
 
 
-def _equation(sides: list[list[str]]) -> Key | None:
-    difference = _difference(sides)
-    return equation_key(difference) if difference else None
-
-
-def _difference(sides: list[list[str]]) -> Sum | None:
-    """Left side minus right side; None if these are not two sides that can be read, with a symbol in them."""
+def _difference(sides: list[list[str]]) -> Sum:
+    """Left side minus right side; nothing if these are not two sides that can be read."""
     try:
-        difference = subtract(*map(parse_expression, sides)) if len(sides) == 2 else {}
+        return subtract(*map(parse_expression, sides)) if len(sides) == 2 else {}
     except _NOT_READ:
-        return None
-    return difference if symbols(difference) else None
+        return {}
 
 
 def equation_key(difference: Sum) -> Key | None:
@@ -544,7 +538,7 @@ def _interval(sides: list[list[str]], signs: list[str]) -> Key | None:
 def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
     """The interval of an inequality that is linear in one symbol; else its two sides up to a positive factor."""
     difference = _difference(sides)
-    if difference is None:
+    if not symbols(difference):
         return None
     unit, primitive = content(difference, signed=True)
     sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]

@@ -291,21 +291,17 @@ def _command(token: str, raw: list[str], at: int, out: list[str]) -> int:
         inner, after = _braced(raw, at)
         _text(inner, out)
         return after
-    if token in NAME_COMMANDS:
+    if token in NAME_COMMANDS or token in FONTS:
         inner, after = _braced(raw, at)
         letters = "".join(inner).strip()
-        if len(letters) > 1:
+        if len(letters) > 1 and token in NAME_COMMANDS:
             out.append(f"\\mathbf{{{token[1:]} {letters}}}")
             return after
+        if len(letters) == 1 and token in FONTS:
+            # In bold, i and e are a vector or a name, not the imaginary unit or Euler's number.
+            out.append(f"\\mathbf{{{letters}}}" if letters in "ie" else letters)
+            return after
     if token in FONTS:
-        inner, after = _braced(raw, at)
-        letters = "".join(inner).strip()
-        if letters in ("i", "e"):  # in bold a vector or a name, not the imaginary unit or Euler's number
-            out.append(f"\\mathbf{{{letters}}}")
-            return after
-        if len(letters) == 1:
-            out.append(letters)
-            return after
         return at
     out.append(SYNONYMS.get(token, token))
     return at
