@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import sureenough as se
 from sureenough.answers import extract, resolve_kind
-from sureenough.answers.json_kind import Json, last_json
-from sureenough.answers.kinds import BUILTIN, Judge, LetterChoice, for_question, offered_letters
+from sureenough.answers.json_values import last_json, prepared_schema
+from sureenough.answers.kinds import BUILTIN, Json, Judge, LetterChoice, for_question, offered_letters
 from sureenough.errors import UsageError
 
 KINDS = [
@@ -268,8 +268,6 @@ def test_ten_choices(letter: str) -> None:
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_match_the_schema_is_not_an_answer(schema: dict[str, Any], good: str, bad: str) -> None:
-    from sureenough.answers.json_kind import prepared_schema
-
     judge = Json(schema=prepared_schema(schema))
     assert judge.extract(good) == good
     assert judge.extract(bad) is None
@@ -285,8 +283,6 @@ def test_a_value_that_does_not_match_the_schema_is_not_an_answer(schema: dict[st
     ],
 )  # fmt: skip
 def test_a_schema_that_cannot_be_checked_is_refused(schema: Any, named: str) -> None:
-    from sureenough.answers.json_kind import prepared_schema
-
     with pytest.raises(UsageError, match=named):
         prepared_schema(schema)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sureenough.answers.math.tokens import CHAT_MARKER
+from sureenough.errors import UsageError
 
 _THOUGHT = re.compile(r"</think>|<\|channel\|>\s{0,8}final\b(?:<\|message\|>)?")
 _THINKING = re.compile(r"<think>|<\|channel\|>")
@@ -368,3 +370,30 @@ def last_number(text: str) -> str | None:
     last = max(text.rfind(digit) for digit in "0123456789")
     near = _NUMBER.findall(text[max(0, last - LONGEST) : last + 1])
     return near[-1].replace("−", "-") if near else None
+
+
+# -- regular expressions of others
+
+
+def encodable(text: str) -> str:
+    """The text as RE2 takes it, without halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
+
+
+@lru_cache(maxsize=64)
+def compiled(pattern: str) -> Any:
+    """A regular expression that matches in linear time, whatever the text."""
+    try:
+        import re2
+    except ImportError:
+        raise UsageError(
+            "a regular expression that reads a model's text needs RE2, which takes linear time: "
+            "pip install 'sureenough[regex]'"
+        ) from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(encodable(pattern), options)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else error
+        raise UsageError(f"{pattern[:100]!r} is not a regular expression of RE2: {reason}") from None

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 from sureenough.answers import VERSION, Judge, for_question, resolve_kind
 from sureenough.answers.compare import number_classes
-from sureenough.answers.kinds import BUILTIN, FAULTS, Math
-from sureenough.answers.word_kinds import Regex
+from sureenough.answers.kinds import BUILTIN, FAULTS, Math, Regex
 from sureenough.bench.published_grader import MathVerify, math_verify_version
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.errors import UsageError

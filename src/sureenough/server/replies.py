@@ -16,7 +16,7 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from sureenough.answers import split_thinking
-from sureenough.answers.json_kind import Json
+from sureenough.answers.kinds import Json
 from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
 from sureenough.core.outcome import BUCKETS, Outcome, Snapshot
 from sureenough.core.stop_rules import QUANTITIES

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Struct, defstruct
 
 from sureenough.answers import Judge, resolve_kind
-from sureenough.answers.json_kind import Json
 from sureenough.answers.kinds import BUILTIN as KINDS
+from sureenough.answers.kinds import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from sureenough.answers import Judge
-from sureenough.answers.json_kind import Json, prepared_schema
-from sureenough.answers.word_kinds import KeyedKind
+from sureenough.answers.json_values import prepared_schema
+from sureenough.answers.kinds import Json, KeyedKind
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.errors import UsageError
 from sureenough.server.responses import bad_request

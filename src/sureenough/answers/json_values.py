@@ -1,4 +1,4 @@
-"""JSON answers: the last JSON value of a reply, when two are equal, and whether one matches a JSON Schema.
+"""JSON: the last value of a reply, values as keys, and whether a value matches a JSON Schema.
 
 The order of keys and the notation of numbers make no difference. The validator is for schemas that clients send and
 values that models write: it follows references inside the schema only, takes a bounded number of steps and uses no
@@ -10,23 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from itertools import zip_longest
 from operator import ge, gt, le, lt
 from typing import Any, Final, NamedTuple
 
-from sureenough.answers.reading import reply_of
-from sureenough.answers.word_kinds import KeyedKind, compiled, encodable
-from sureenough.core.options import Rule, option
+from sureenough.answers.reading import compiled, encodable
 from sureenough.errors import UsageError
 
 _START = re.compile(r'\{(?=\s{0,80}["}])|\[(?=\s{0,80}["{\[\]\d\-tfn])')
 MOST_BROKEN = 1_000  # attempts at text that is not JSON: each error counts the lines before it
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
 _CITATION = re.compile(r"\[\s*(?:-?\d+|true|false)\s*\]")
-ANY = Rule("names of fields", lambda names: True)
 
 
 def _refuse_constant(name: str) -> None:
@@ -39,46 +35,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-_DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(
     parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_object
 )
-_NOT_JSON = (ValueError, RecursionError, InvalidOperation)  # UsageError is a ValueError
-
-
-@dataclass(frozen=True, slots=True)
-class Json(KeyedKind):
-    """A JSON value, or some fields of an object."""
-
-    fields: tuple[str, ...] = option((), "the fields of an object that are compared; all by default", ANY)
-    schema: Mapping[str, Any] | None = field(default=None, hash=False)  # a value that does not match is not an answer
-
-    @property
-    def ask(self) -> str:
-        named = f" object with the fields {', '.join(self.fields)}" if self.fields else ""
-        return f"Please reason step by step, and end with the answer as one JSON {named.lstrip() or 'value'}."
-
-    @property
-    def looks_for(self) -> str:
-        fields = f" with a field {' or '.join(self.fields)}" if self.fields else ""
-        return f"complete JSON{fields}{' that matches the schema' if self.schema else ''}"
-
-    def extract(self, text: str) -> str | None:
-        reply = reply_of(text)
-        answer = None if reply is None else last_json(reply)
-        return answer if answer is not None and self.key(answer) is not None else None
-
-    def key(self, answer: str) -> Hashable | None:
-        try:
-            value = _DECODER.decode(answer.strip())
-            if self.schema is not None and not validates(value, self.schema):
-                return None
-            if not self.fields:
-                return canonical(value)
-        except _NOT_JSON:
-            return None
-        if not isinstance(value, dict) or value.keys().isdisjoint(self.fields):
-            return None
-        return tuple(canonical(value[name]) if name in value else None for name in self.fields)
+NOT_JSON = (ValueError, RecursionError, InvalidOperation)  # UsageError is a ValueError
 
 
 def last_json(reply: str) -> str | None:
@@ -90,14 +50,14 @@ def last_json(reply: str) -> str | None:
     last, at, broken = None, 0, 0
     while (start := _START.search(reply, at)) is not None:
         try:
-            _, at = _DECODER.raw_decode(reply, start.start())
+            _, at = DECODER.raw_decode(reply, start.start())
         except json.JSONDecodeError as error:
             end, broken = _after_broken(reply, start.start(), error), broken + 1
             if end is None or broken > MOST_BROKEN:
                 return None
             at = end
             last = last if error.pos <= start.start() + 1 or reply[start.start()] == "[" else None
-        except _NOT_JSON:
+        except NOT_JSON:
             return None
         else:
             last = last if _CITATION.fullmatch(reply, start.start(), at) else reply[start.start() : at]
@@ -106,8 +66,8 @@ def last_json(reply: str) -> str | None:
 
 def _is_json(text: str) -> bool:
     try:
-        _DECODER.decode(text)
-    except _NOT_JSON:
+        DECODER.decode(text)
+    except NOT_JSON:
         return False
     return True
 
