@@ -6,7 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from typing import Any
+import threading
 
 import pytest
 
@@ -88,12 +88,13 @@ def test_14_20_after_a_second_interrupt_nothing_is_waited_for(run: str) -> None:
 
 
 def test_14_20_an_interrupt_right_after_the_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(blocking.ThreadedRun[Any]):
+    class Interrupted(threading.Thread):
         def start(self) -> None:
             super().start()
-            signal.raise_signal(signal.SIGINT)
+            if self.name == blocking.THREAD:
+                signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(blocking, "ThreadedRun", Interrupted)
+    monkeypatch.setattr(threading, "Thread", Interrupted)
 
     async def cell() -> se.Outcome:
         engine = Fake(lambda seed: [[Token(r"\boxed{7}", 0.5, 9.0)]])

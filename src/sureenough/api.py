@@ -19,7 +19,7 @@ from sureenough.core.strategy import Strategy
 from sureenough.core.weights import LearnerState
 from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.blocking import run_blocking
-from sureenough.drivers.judging import classes_or_own, recorded_classes
+from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, as_engine
@@ -90,7 +90,7 @@ def answer_classes(
     """The class of every answer of these paths, and a note if the judge failed."""
     answers = sorted({path.answer for path in recorded if path.answer is not None})
     judge = for_question(resolve_kind(kind))
-    return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
+    return classes_or_own(judge, answers, known or ())
 
 
 @takes_run_options(LIVE_DEFAULTS)

@@ -10,7 +10,7 @@ from typing import Any
 import sureenough as se
 from sureenough.answers.kinds import FunctionJudge
 from sureenough.core.events import path_seed
-from sureenough.drivers.judging import recorded_classes
+from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.run_log import RunLogWriter, read_ends, save_log
 from sureenough.engines import Fake
 
@@ -54,7 +54,7 @@ def test_the_log_of_a_run_has_its_classes(tmp_path: Path) -> None:
 
 
 def test_new_answers_join_the_classes_that_the_judge_finds() -> None:
-    classes, note = recorded_classes([["a", "b"], ["c"]], KIND, ["A", "a", "b", "c", "D", "d"])
+    classes, note = classes_or_own(KIND, ["A", "a", "b", "c", "D", "d"], [["a", "b"], ["c"]])
     assert note is None
     assert classes["A"] == classes["a"] == classes["b"] != classes["c"]
     assert classes["D"] == classes["d"] not in (classes["a"], classes["c"])

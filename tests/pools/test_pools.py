@@ -238,7 +238,7 @@ def test_metadata_is_not_needed_and_unknown_keys_are_kept(tmp_path: Path) -> Non
 SICK: dict[str, dict[str, Any]] = {
     "NaN or infinite": {"conf": np.array([1, np.nan, 1], np.float16)},
     "infinite values": {"peak": np.array([1, np.inf, 1], np.float16)},
-    "peak has 3 values and conf 2": {"conf": np.ones(2, np.float16)},
+    "3 values of peak and 2 of conf": {"conf": np.ones(2, np.float16)},
     "no signals": {"conf": None},
     "no question": {"question": None},
 }
@@ -290,7 +290,7 @@ def test_rows_of_a_question_must_stand_together(tmp_path: Path) -> None:
     [
         ([0.5], [1.0, 2.0], "1 values of peak and 2 of conf"),
         ([0.5], [float("nan")], "conf of a recorded path holds NaN"),
-        (["x"], [1.0], "peak of a recorded path must be a list of numbers"),
+        (["x"], [1.0], "peak of a recorded path must be a flat list"),
         ([[0.5]], [1.0], "flat list"),
         ([0.5], [10**400], "list of numbers"),
     ],

@@ -12,9 +12,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+THREAD: Final = "sureenough"
 
 
 def run_blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -23,45 +24,40 @@ def run_blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(start())
-    return ThreadedRun(start).result()
+    return _run_in_thread(start)
 
 
-class ThreadedRun(threading.Thread, Generic[T]):
-    """A run on an event loop of its own, in a thread of its own."""
+def _run_in_thread(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Wait for a run on an event loop of its own, in a thread of its own.
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        super().__init__(name="sureenough", daemon=True)
-        self._make_run = start
-        self._outcome: Future[T] = Future()
-        self._interrupted = False
-        self._cancel: Callable[[], object] = lambda: None
+    A first interrupt ends the run with the vote so far, a second one ends the wait.
+    """
+    loop, outcome, interrupts = asyncio.new_event_loop(), Future[T](), 0
+    task = loop.create_task(start())
 
-    def run(self) -> None:
-        try:
-            self._outcome.set_result(asyncio.run(self._cancellable()))
-        except BaseException as error:  # raised again in the caller's thread
-            self._outcome.set_exception(error)
-
-    async def _cancellable(self) -> T:
-        task, loop = asyncio.ensure_future(self._make_run()), asyncio.get_running_loop()
-        self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
-        if self._interrupted:  # before there was a task to cancel
-            loop.call_soon(task.cancel)
+    async def result() -> T:
         return await task
 
-    def result(self) -> T:
-        """Wait for the outcome; a first interrupt ends the run with the vote so far, a second one ends the wait."""
-        with _handle_interrupts(self._interrupt):  # before the thread starts, or an early Ctrl-C would be lost
-            self.start()
-            while self.is_alive():
-                self.join(0.5)  # on Windows a thread that waits without a timeout does not see Ctrl-C
-        return self._outcome.result()
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                outcome.set_result(runner.run(result()))
+        except BaseException as error:  # raised again in the caller's thread
+            outcome.set_exception(error)
 
-    def _interrupt(self, number: int, frame: object) -> None:
-        if self._interrupted:
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
             raise KeyboardInterrupt
-        self._interrupted = True
-        self._cancel()
+        loop.call_soon_threadsafe(task.cancel)
+
+    thread = threading.Thread(target=run, name=THREAD, daemon=True)
+    with _handle_interrupts(interrupt):  # before the thread starts, or an early Ctrl-C would be lost
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.5)  # on Windows a thread that waits without a timeout does not see Ctrl-C
+    return outcome.result()
 
 
 def in_daemon_thread(function: Callable[[], T], name: str) -> asyncio.Future[T]:

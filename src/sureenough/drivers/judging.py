@@ -32,14 +32,28 @@ def extract_or_abstain(judge: Judge, text: str) -> tuple[str | None, str | None]
     return None, f"an extracted answer is {type(answer).__name__} instead of a text, and its path abstains"
 
 
-def classes_or_own(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hashable], str | None]:
-    """The class of each answer, and a note if grouping failed: then every answer is a class of its own."""
+def classes_or_own(
+    judge: Judge, answers: Sequence[str], known: Iterable[Iterable[str]] = ()
+) -> tuple[dict[str, Hashable], str | None]:
+    """The class of each answer, and a note if grouping failed: then every answer is a class of its own.
+
+    Args:
+        judge: used only if some answer is not in a known class.
+        answers: without repetitions.
+        known: classes of an earlier run; an answer that is new joins that of those that the judge finds the same.
+    """
+    recorded: dict[str, Hashable] = {answer: number for number, group in enumerate(known) for answer in group}
+    if recorded.keys() >= set(answers):
+        return {answer: recorded[answer] for answer in answers}, None
+    note = None
     try:
         numbers = dict(zip(answers, number_classes(judge.classes(list(answers))), strict=True))
-        return {answer: answer if number is None else number for answer, number in numbers.items()}, None
     except FAULTS as error:
+        numbers = dict.fromkeys(answers)
         note = f"answers could not be compared, and count as different: {described(error)}"
-        return {answer: answer for answer in answers}, note
+    judged = {answer: ("new", answer if number is None else number) for answer, number in numbers.items()}
+    joined = {judged[answer]: recorded[answer] for answer in reversed(answers) if answer in recorded}
+    return {answer: recorded.get(answer, joined.get(judged[answer], judged[answer])) for answer in answers}, note
 
 
 async def extract_in_run(judge: Judge, text: str) -> tuple[str | None, str | None]:
@@ -61,22 +75,6 @@ async def _in_thread(judge: Judge, call: Callable[[], T]) -> T:
 def _is_own(judge: Judge) -> bool:
     """Whether a judge runs code of the caller, which may take forever."""
     return isinstance(judge, FunctionJudge) or not type(judge).__module__.startswith("sureenough.")
-
-
-def recorded_classes(
-    groups: Iterable[Iterable[str]], judge: Judge, answers: Sequence[str]
-) -> tuple[dict[str, Hashable], str | None]:
-    """The classes of an earlier run; the judge is asked only if some answer is not among them.
-
-    An answer that is new joins the recorded class of those that the judge finds the same.
-    """
-    recorded: dict[str, Hashable] = {answer: number for number, group in enumerate(groups) for answer in group}
-    if recorded.keys() >= set(answers):
-        return {answer: recorded[answer] for answer in answers}, None
-    judged, note = classes_or_own(judge, answers)
-    joined = {judged[answer]: recorded[answer] for answer in reversed(answers) if answer in recorded}
-    new = {name: joined.get(name, ("new", name)) for name in judged.values()}
-    return {answer: recorded.get(answer, new[judged[answer]]) for answer in answers}, note
 
 
 def no_answer_note(judge: Judge, cut: int, ended: int) -> str:

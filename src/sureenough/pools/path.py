@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -99,29 +100,20 @@ AT_ONCE: Final = 1 << 18  # tokens scanned in one batch: enough for speed, littl
 
 def scan_together(paths: Sequence[RecordedPath], window: int) -> None:
     """Compute the windows of many short paths at once; long ones gain nothing and are left for later."""
-    batch: list[RecordedPath] = []
-    tokens = 0
-    for path in [path for path in paths if window not in path._scans and path.tokens < AT_ONCE // 16]:
-        batch.append(path)
-        tokens += path.tokens
-        if tokens >= AT_ONCE:
-            _scan(batch, window)
-            batch, tokens = [], 0
-    if batch:
-        _scan(batch, window)
-
-
-def _scan(paths: list[RecordedPath], window: int) -> None:
-    peaks, confs = [np.asarray(path.peak) for path in paths], [np.asarray(path.conf) for path in paths]
-    for path, windows in zip(paths, scan_all(peaks, confs, window), strict=True):
-        path._scans[window] = windows
+    short = [path for path in paths if window not in path._scans and path.tokens < AT_ONCE // 16]
+    ends = accumulate(path.tokens for path in short)
+    for _, batch in groupby(zip(short, ends, strict=True), key=lambda pair: pair[1] // AT_ONCE):
+        together = [path for path, _ in batch]
+        peaks, confs = ([np.asarray(getattr(path, name)) for path in together] for name in ("peak", "conf"))
+        for path, windows in zip(together, scan_all(peaks, confs, window), strict=True):
+            path._scans[window] = windows
 
 
 def _signal(name: str, values: ArrayLike) -> Floats:
     try:
         signal = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"{name} of a recorded path must be a list of numbers, one per token") from None
+        signal = np.empty((0, 0))
     if signal.ndim != 1:
         raise UsageError(f"{name} of a recorded path must be a flat list of numbers, one per token")
     if not np.isfinite(signal).all():

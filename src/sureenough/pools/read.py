@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sureenough.core.options import choose_window
-from sureenough.errors import TraceError
+from sureenough.errors import TraceError, UsageError
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.schema import KEY, OPTIONAL, REQUIRED, PoolInfo
 from sureenough.redact import HIDDEN, first_line, redact
@@ -120,31 +120,29 @@ class Pool:
         self.name, self.parts = pool_parts(file)
         self._firsts = [0]  # the row at which each part begins, and their end
         self.tokens = 0  # by the files' footers, nulls included
-        self._columns: dict[str, pa.DataType] = {}
+        shared: dict[str, str] = {}
         infos: list[PoolInfo] = []
         for part in self.parts:
             parquet = part.open()
-            columns, info = part.columns(parquet.schema_arrow), part.info(parquet)
-            self._columns = self._columns or columns
-            before, now = _shared(self._columns, (infos or [info])[0]), _shared(columns, info)
-            for name in before:
-                if now[name] != before[name]:
+            self._columns = part.columns(parquet.schema_arrow)
+            infos.append(part.info(parquet))
+            own = _shared(self._columns, infos[-1])
+            for name, before in shared.items():
+                if own[name] != before:
                     raise TraceError(
-                        f"{part.name} has {name} {now[name]}, {self.parts[0].name} has {before[name]}; the parts of a "
-                        "pool need the same: keep them in two folders"
+                        f"{part.name} has {name} {own[name]}, {self.parts[0].name} has {before}; the parts of a pool "
+                        "need the same: keep them in two folders"
                     )
-            infos.append(info)
+            shared = own
             self._firsts.append(self._firsts[-1] + parquet.metadata.num_rows)
             self.tokens += count_values("conf", parquet)
         self.rows = self._firsts[-1]
         if self.rows == 0:
             raise TraceError(f"{self.name} holds no paths; record some with `sureenough record`")
-        datasets, windows = ({getattr(info, name) for info in infos} for name in ("dataset", "window"))
-        self.info = replace(
-            infos[0],
-            dataset=datasets.pop() if len(datasets) == 1 else None,
-            window=windows.pop() if len(windows) == 1 else None,
-        )
+        differing: dict[str, Any] = {
+            name: None for name in ("dataset", "window") if len({getattr(info, name) for info in infos}) > 1
+        }
+        self.info = replace(infos[0], **differing)
 
     def __iter__(self) -> Iterator[Question]:
         """Question after question, in the order of the files and their rows."""
@@ -210,7 +208,7 @@ class Pool:
         finished: dict[str, int] = {}
         question: Question | None = None
         for number in range(len(self.parts)):
-            for row in self._rows(number, first, last):
+            for row, path in self._rows(number, first, last):
                 name = row["question"]
                 if question is None or (name, number) != (question.id, question.part):
                     if question is not None:
@@ -220,9 +218,7 @@ class Pool:
                         raise self._scattered(name, finished[name], number)
                     more = row.get("question_text"), row.get("kind")
                     question = Question(name, row["gold"], row["level"], [], *more, number)
-                finish = row["finish"] or "stop"
-                path = row["answer"], row["peak"], row["conf"], row["path"], finish, row.get("text"), row.get("seed")
-                question.paths.append(RecordedPath(*path))
+                question.paths.append(path)
         if question is None:
             raise TraceError(f"{self.name}: all of its {self.rows} rows are damaged; record the pool again")
         yield question
@@ -236,48 +232,63 @@ class Pool:
         name = self.parts[now].name
         return TraceError(f"{name}: the rows of question {question!r} are not together; sort the pool by question")
 
-    def _rows(self, number: int, first: int, last: int) -> Iterator[Row]:
+    def _rows(self, number: int, first: int, last: int) -> Iterator[tuple[Row, RecordedPath]]:
         """The rows of one part that lie between two rows of the pool."""
-        part, start = self.parts[number], self._firsts[number]
-        if start >= last or self._firsts[number + 1] <= first:
+        part, (begin, end) = self.parts[number], self._firsts[number : number + 2]
+        if begin >= last or end <= first:
             return
-        first, last, start = first - start, last - start, 0  # from here on, rows of the part
         parquet = self._open(number)
+        first, last, following = first - begin, last - begin, 0  # from here on, rows of the part
         for group in range(parquet.num_row_groups):
-            size = parquet.metadata.row_group(group).num_rows
-            decoded = 0
-            if start + size <= first or start >= last:
-                start += size
+            row, following = following, following + parquet.metadata.row_group(group).num_rows
+            if following <= first or row >= last:
                 continue
             try:
                 for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=list(self._columns)):
-                    low, high = max(0, first - start - decoded), min(batch.num_rows, last - start - decoded)
+                    low, high = max(0, first - row), min(batch.num_rows, last - row)
                     if low < high:
-                        yield from self._decode(part, batch.slice(low, high - low), start + decoded + low)
-                    decoded += batch.num_rows
+                        yield from self._decode(part, batch.slice(low, high - low), row + low)
+                    row += batch.num_rows
             except (pa.ArrowException, OSError) as error:
                 if not self.skip_damaged:
                     raise TraceError(
-                        f"{part.name}: rows from {start + decoded} on cannot be decoded ({first_line(error)}); "
-                        f"{SKIPPING} reads the rest"
+                        f"{part.name}: rows from {row} on cannot be decoded ({first_line(error)}); {SKIPPING} reads "
+                        "the rest"
                     ) from None
-                self.damaged += size - decoded
-            start += size
+                self.damaged += following - row
 
-    def _decode(self, part: PoolPart, batch: pa.RecordBatch, start: int) -> Iterator[Row]:
+    def _decode(self, part: PoolPart, batch: pa.RecordBatch, start: int) -> Iterator[tuple[Row, RecordedPath]]:
         columns = [
             _signals(column) if name in ("peak", "conf") else _values(column)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
         for number, values in enumerate(zip(*columns, strict=True), start):
             row = dict(zip(batch.schema.names, values, strict=True))
-            problem = _row_problem(row)
-            if problem is None:
-                yield row
-            elif self.skip_damaged:
+            try:
+                path = _recorded(row)
+            except UsageError as error:
+                if not self.skip_damaged:
+                    problem = f"{part.name}, row {number}: {error}"
+                    raise TraceError(f"{problem}; {SKIPPING} leaves such rows out") from None
                 self.damaged += 1
             else:
-                raise TraceError(f"{part.name}, row {number}: {problem}; {SKIPPING} leaves such rows out")
+                yield row, path
+
+
+def _recorded(row: Row) -> RecordedPath:
+    """The path of a row.
+
+    Raises:
+        UsageError: the row is damaged.
+    """
+    broken = [name for name, value in row.items() if value is NOT_TEXT]
+    if broken:
+        raise UsageError(f"its {broken[0]} is not UTF-8 text")
+    for name, missing in (("question", "question"), ("peak", "signals"), ("conf", "signals")):
+        if row[name] is None:
+            raise UsageError(f"it has no {missing}")
+    values = row["answer"], row["peak"], row["conf"], row["path"], row["finish"] or "stop"
+    return RecordedPath(*values, row.get("text"), row.get("seed"))
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:
@@ -307,23 +318,6 @@ def _text(value: pa.Scalar) -> Any:
         return value.as_py()
     except UnicodeDecodeError:
         return NOT_TEXT
-
-
-def _row_problem(row: Row) -> str | None:
-    """What is wrong with a row, if anything."""
-    peak, conf = row["peak"], row["conf"]
-    broken = [name for name, value in row.items() if value is NOT_TEXT]
-    if broken:
-        return f"its {broken[0]} is not UTF-8 text"
-    if row["question"] is None:
-        return "it has no question"
-    if peak is None or conf is None:
-        return "it has no signals"
-    if len(peak) != len(conf):
-        return f"peak has {len(peak)} values and conf {len(conf)}; both need one per token"
-    if not (np.isfinite(peak).all() and np.isfinite(conf).all()):
-        return "its signals hold NaN or infinite values"
-    return None
 
 
 # -- the files of a pool
