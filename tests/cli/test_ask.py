@@ -263,13 +263,6 @@ def test_the_built_in_model_of_a_server_has_its_note(url: str) -> None:
     assert "built-in" not in ask(*words, "--model", "tiny").stderr
 
 
-@pytest.mark.parametrize(("cached", "hinted"), [(None, True), (0, True), (8, False)])
-def test_the_hint_at_prefix_caches_is_for_servers_without_one(serve: Serve, cached: int | None, hinted: bool) -> None:
-    done = ask("?", "--url", serve(tokens=4, cached=cached), "--model", "tiny", "-s", "sc", "--paths", "2")
-    assert ("Hint: a server without a prefix cache" in done.stderr) is hinted
-    assert ("Of 18 prompt tokens the server had 16 cached." in done.stderr) is not hinted
-
-
 def test_on_a_terminal_it_draws(url: str) -> None:
     terminal = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
     done = ask("?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", env=CLEAN | terminal)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from io import StringIO
 
 from rich.console import Console
-from rich.live import Live
 
-from sureenough.cli.live_display import LiveDisplay, PlainDisplay
+from sureenough.cli.live_display import drawn, plain_lines
 from sureenough.core.events import Ended, Fate
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.run_log import LineReader, LogLine, RunLogWriter, RunView
@@ -33,7 +32,7 @@ EVENTS = (
 
 def test_a_path_that_was_not_counted_is_not_called_kept() -> None:
     lines: list[str] = []
-    out = run(*EVENTS, readers=(PlainDisplay(lines.append),))
+    out = run(*EVENTS, readers=(plain_lines(lines.append),))
     assert sorted(lines) == [
         "path 0: kept, 0 tokens, answer a",
         "path 1: kept, 0 tokens, answer a",
@@ -48,13 +47,12 @@ def test_a_path_that_was_not_counted_is_not_called_kept() -> None:
 
 
 def test_a_terminal_draws_the_same_fates() -> None:
-    display = LiveDisplay(Live(console=Console(file=StringIO(), width=100, height=40), auto_refresh=False))
     frames: list[str] = []
 
     def draw(line: LogLine, view: RunView) -> None:
         if view.summary:
             text = StringIO()
-            Console(file=text, width=100).print(display.draw(view))
+            Console(file=text, width=100).print(drawn(view, 40))
             frames.append(text.getvalue())
 
     run(*EVENTS, readers=(draw,))

@@ -35,7 +35,6 @@ from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Spent
 from sureenough.drivers.observers import Observer, WinnerTranscript
 from sureenough.drivers.run_log import LineReader, RunHead, RunLogWriter, save_log
-from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools.durable import check_writable, is_system_file
 from sureenough.spec import resolve
@@ -94,7 +93,7 @@ def command(
         if show_path and text is not None and not quiet:
             echo(f"--- path {path}\n{text}\n---", err=True)
         if not quiet:
-            echo("\n".join([out.explain(), *_remarks(out.tokens, cost, isinstance(engine, Local))]), err=True)
+            echo("\n".join([out.explain(), *_remarks(out.tokens, cost)]), err=True)
         if out.answer is not None:
             echo(out.answer)
     raise typer.Exit(0 if out.answer is not None else 1)
@@ -144,17 +143,12 @@ def _check_log(file: Path) -> None:
         raise UsageError(f"cannot write {file}: {error.strerror}; write the log elsewhere") from None
 
 
-def _remarks(spent: Spent, cost: float | None, is_local: bool) -> Iterator[str]:
+def _remarks(spent: Spent, cost: float | None) -> Iterator[str]:
     """What the token counts leave out, and what the run cost."""
     if not spent.prompt_known:
         yield "Prompt: an unknown number of tokens, as no path was read to its end; not included above."
     elif spent.prompt:
         yield f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above."
-        if spent.prompt * 5 > spent.total and not spent.cached and not is_local:
-            yield (
-                "Hint: a server without a prefix cache processes the prompt again for every path, which is a large "
-                "share of the work here; enable its prefix cache if it has one."
-            )
     if spent.reread:
         cached = f", {spent.reread_cached:,} of them cached" if spent.reread_cached else ""
         yield f"Prompts of searches: {spent.reread:,} tokens{cached}, not included either."

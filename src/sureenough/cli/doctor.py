@@ -52,11 +52,7 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
         stall=30.0,
     )
 )
-def command(
-    *,
-    server: EngineOptions,
-    as_json: AsJson = False,
-) -> None:
+def command(*, server: EngineOptions, as_json: AsJson = False) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
     each = server.each_server()
     reports: list[dict[str, Any]] = []
@@ -64,13 +60,12 @@ def command(
         engine = replace(one, temperature=1.0, top_p=1.0).engine()
         if len(each) > 1 and not as_json:
             echo(f"{engine!r}:")
-        checks = asyncio.run(examine(engine, None if as_json else _show))
-        well = all(check.good is not False for check in checks)
-        reports.append({"well": well, "checks": [check._asdict() for check in checks]})
+        checks = asyncio.run(examine(engine, print_results=not as_json))
         if not as_json:
             echo("\n".join(summary(checks)))
-    well = all(report["well"] for report in reports)
-    result = reports[0]
+        well = all(check.good is not False for check in checks)
+        reports.append({"well": well, "checks": [check._asdict() for check in checks]})
+    well, result = all(report["well"] for report in reports), reports[0]
     if len(each) > 1:
         loads = asyncio.run(_use_all(each))
         for report, load in zip(reports, loads, strict=True):
@@ -91,14 +86,6 @@ async def _use_all(each: Sequence[EngineOptions]) -> Sequence[ServerLoad]:
         paths = [collect(ready.stream(Prompt.user("Count from 1 to 100."), seed=seed)) for seed in seeds]
         await asyncio.gather(*paths, return_exceptions=True)  # the counts tell
     return balancer.loads
-
-
-def _show(check: Check) -> None:
-    if check.skipped_by is not None:
-        return
-    echo(f"{MARKS[check.good]} {check.name:10} {check.found}")
-    if check.good is not True and check.fix:
-        echo(f"  {'':10} fix: {check.fix}")
 
 
 def summary(checks: Sequence[Check]) -> Iterator[str]:
@@ -125,8 +112,12 @@ class Check(NamedTuple):
     name: str = ""
     skipped_by: str | None = None  # the failed check that has the same cause
 
+    def __str__(self) -> str:
+        fix = f"\n  {'':10} fix: {self.fix}" if self.good is not True and self.fix else ""
+        return f"{MARKS[self.good]} {self.name:10} {self.found}{fix}"
 
-async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | None = None) -> list[Check]:
+
+async def examine(engine: OpenAI | Local, *, print_results: bool = False) -> list[Check]:
     """Run all checks in turn. A server that cannot be reached is an error."""
     checks: list[Check] = []
     # llama.cpp's server closes a connection after a reply, perhaps when the next request is already on its way.
@@ -143,8 +134,8 @@ async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | No
                 check = Check(False, str(error))
             check = _once(check, checks)._replace(name=name)
             checks.append(check)
-            if on_check is not None:
-                on_check(check)
+            if print_results and check.skipped_by is None:
+                echo(str(check))
     return checks
 
 

@@ -24,56 +24,46 @@ NOT_COUNTED: Final = "ended, not counted"
 """The fate of a path that had ended, but was not counted, when the run ended; its tokens are in `discarded`."""
 
 
-class PlainDisplay:
+def plain_lines(write: Callable[[str], None]) -> LineReader:
     """Reads a log for pipes: one line per path, when its fate is certain."""
+    written: dict[int, str] = {}  # the fates of paths
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._written: dict[int, str] = {}  # the fates of paths
-
-    def __call__(self, line: LogLine, view: RunView) -> None:
+    def read(line: LogLine, view: RunView) -> None:
         for change in line.get("paths", ()):
             path = view.paths[change["path"]]
             fate = _fate(path)
-            if fate in ("running", "ended", "discarded", self._written.get(path["path"])):
+            if fate in ("running", "ended", "discarded", written.get(path["path"])):
                 continue
-            self._written[path["path"]] = fate
+            written[path["path"]] = fate
             answer = f", answer {path['answer']}" if path["answer"] is not None else ", no answer"
             text = f"path {path['path']}: {fate}, {path['tokens']} tokens"
-            self._write(text + answer * (fate in ("kept", NOT_COUNTED)))
+            write(text + answer * (fate in ("kept", NOT_COUNTED)))
         reason = line.get("result", {}).get("reason")
         if reason in ("deadline", "interrupted", "engine"):
-            self._write(f"stopped: {reason}")
+            write(f"stopped: {reason}")
+
+    return read
 
 
-class LiveDisplay:
-    """Reads a log for terminals: every line redraws."""
+def drawn(view: RunView, height: int) -> RenderableType:
+    """A run on so many lines of a terminal."""
+    return Group(_paths(view, max(4, height - 10)), _votes(view), Text(_progress(view)))
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
 
-    def __call__(self, line: LogLine, view: RunView) -> None:
-        if view.summary:
-            self._live.update(self.draw(view), refresh=True)
-
-    def draw(self, view: RunView) -> RenderableType:
-        return Group(self._paths(view), _votes(view), Text(stop_status(view)), Text(token_count(view)))
-
-    def _paths(self, view: RunView) -> Table:
-        room = max(4, self._live.console.height - 10)
-        running = [path for path in view.paths.values() if path["fate"] is None]
-        ended = [path for path in view.paths.values() if path["fate"] is not None]
-        shown = sorted([*ended[-max(0, room - len(running)) :], *running][-room:], key=lambda path: path["path"])
-        points = [point for path in shown for point in path["points"]]
-        low, high = min(points, default=0.0), max(points, default=1.0)
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("path", "tokens", "confidence", "fate", "answer"):
-            table.add_column(name, justify="right" if name in ("path", "tokens") else "left", no_wrap=True)
-        for path in shown:
-            fate = Text(_fate(path), style=COLOURS[path["fate"]])
-            answer = Text(printable(path["answer"] or ""))
-            table.add_row(str(path["path"]), f"{path['tokens']:,}", _bars(path, low, high), fate, answer)
-        return table
+def _paths(view: RunView, room: int) -> Table:
+    running = [path for path in view.paths.values() if path["fate"] is None]
+    ended = [path for path in view.paths.values() if path["fate"] is not None]
+    shown = sorted([*ended[-max(0, room - len(running)) :], *running][-room:], key=lambda path: path["path"])
+    points = [point for path in shown for point in path["points"]]
+    low, high = min(points, default=0.0), max(points, default=1.0)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("path", "tokens", "confidence", "fate", "answer"):
+        table.add_column(name, justify="right" if name in ("path", "tokens") else "left", no_wrap=True)
+    for path in shown:
+        fate = Text(_fate(path), style=COLOURS[path["fate"]])
+        answer = Text(printable(path["answer"] or ""))
+        table.add_row(str(path["path"]), f"{path['tokens']:,}", _bars(path, low, high), fate, answer)
+    return table
 
 
 def _fate(path: PathChange) -> str:
@@ -101,25 +91,20 @@ def _votes(view: RunView) -> Table:
     return table
 
 
-def stop_status(view: RunView) -> str:
-    """How near the stop rule is to stopping."""
+def _progress(view: RunView) -> str:
+    """How near the stop rule is to stopping, and the tokens so far beside those of plain voting."""
     summary, stop = view.summary, view.summary["stop"]
-    paths = f"{summary['started']} of {summary['budget']} paths"
+    made, plain, budget = summary["tokens"], summary["full_budget_tokens"], summary["budget"]
+    status = f"{summary['started']} of {budget} paths"
     measured = Verdict(stop["quantity"], summary["measure"], summary.get("posterior")).measured()
-    if measured is None:
-        return paths
-    threshold = stop["threshold"]
-    against = "" if threshold is None else f", stops {'above' if stop['stops_above'] else 'below'} {threshold:g}"
-    return f"{paths}; {measured}{against}"
-
-
-def token_count(view: RunView) -> str:
-    """Tokens so far, and what plain voting would take."""
-    made, plain = view.summary["tokens"], view.summary["full_budget_tokens"]
+    if measured is not None:
+        status += f"; {measured}"
+        if stop["threshold"] is not None:
+            status += f", stops {'above' if stop['stops_above'] else 'below'} {stop['threshold']:g}"
     if plain is None:
-        return f"{made:,} tokens"
+        return f"{status}\n{made:,} tokens"
     saved = f"{1 - made / plain:.0%} saved" if 0 < made < plain else "nothing saved"
-    return f"{made:,} tokens; plain voting on {view.summary['budget']} paths would take about {plain:,.0f}: {saved}"
+    return f"{status}\n{made:,} tokens; plain voting on {budget} paths would take about {plain:,.0f}: {saved}"
 
 
 @contextmanager
@@ -129,7 +114,12 @@ def display(quiet: bool, plain: bool = True) -> Iterator[tuple[LineReader, ...]]
     if quiet or not (plain or console.is_terminal):
         yield ()
     elif not console.is_terminal:
-        yield (PlainDisplay(partial(echo, err=True)),)
+        yield (plain_lines(partial(echo, err=True)),)
     else:
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield (LiveDisplay(live),)
+
+            def draw(line: LogLine, view: RunView) -> None:
+                if view.summary:
+                    live.update(drawn(view, console.height), refresh=True)
+
+            yield (draw,)

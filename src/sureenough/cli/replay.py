@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -36,11 +36,11 @@ from sureenough.cli.options import (
 )
 from sureenough.cli.terminal import echo, progress
 from sureenough.core.options import RunOptions
-from sureenough.core.outcome import PathSnapshot
+from sureenough.core.outcome import Outcome, PathSnapshot
 from sureenough.core.session import Session
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
-from sureenough.drivers.replay import fast_replay
+from sureenough.drivers.replay import ReplayDriver, fast_replay
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
 from sureenough.spec import resolve
@@ -99,21 +99,13 @@ def command(
     if as_json and as_csv:
         raise UsageError("give --json or --csv, not both")
     options: Any = {name: getattr(run, name) for name in RunOptions.fields(live=False)}
+    options |= {"repeats": repeats, "kind": kind, "equal": equal, "grader": grader, "skip_damaged": skip_damaged}
     results = []
     for pool in pools or [BUILTIN_POOL]:
         with progress(interval=inf) as show_progress:
-            result = compare(
-                pool,
-                split_strategies(strategy),
-                **options,
-                repeats=repeats,
-                kind=kind,
-                equal=equal,  # type: ignore[arg-type]  # compare checks it
-                grader=grader,  # type: ignore[arg-type]
-                skip_damaged=skip_damaged,
-                jobs=jobs or suitable_jobs(pool, repeats),
-                progress=partial(show_progress, pool.name),
-            )
+            shown = partial(show_progress, pool.name)
+            processes = jobs or suitable_jobs(pool, repeats)
+            result = compare(pool, split_strategies(strategy), **options, jobs=processes, progress=shown)
         results.append(result)
         if not as_json and not as_csv:
             show(result)
@@ -153,7 +145,7 @@ def explain(
 ) -> None:
     """Print what a strategy decided on a recorded question, and why it stopped."""
     source, recorded = find_question(pool, name)
-    run = replace(run.with_recorded(len(recorded.paths), resolve(strategy)), window=run.window or source.window())
+    recorded = read_again(recorded, kind, source)
     ended: list[PathSnapshot] = []
 
     def driver(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
@@ -161,9 +153,7 @@ def explain(
         ended.extend(session.snapshot().paths)
         return steps
 
-    recorded = read_again(recorded, kind, source)
-    classes = recorded_answer_classes(source, recorded, kind)
-    out = replay(recorded.paths, resolve(strategy), run, classes=classes, driver=driver)
+    out = replay_question(source, recorded, strategy, run, driver, kind)
     if as_json:
         head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}
         paths = {"path_list": [path._asdict() for path in ended]} if show_paths else {}
@@ -177,15 +167,20 @@ def explain(
         echo("\n" + _path_lines(path, recorded.paths[path.number]))
 
 
-def recorded_answer_classes(pool: Pool, question: Question, kind: str | None = None) -> dict[str, Hashable]:
-    """The class of every answer of a recorded question."""
-    return answer_classes(question.paths, judge_of(question, kind, pool))[0]
+def replay_question(
+    pool: Pool, question: Question, strategy: str, run: RunOptions, driver: ReplayDriver, kind: str | None = None
+) -> Outcome:
+    """A strategy's run on the recorded paths of a question, by default with the window and the judge of its pool."""
+    chosen = resolve(strategy)
+    run = replace(run.with_recorded(len(question.paths), chosen), window=run.window or pool.window())
+    classes, _ = answer_classes(question.paths, judge_of(question, kind, pool))
+    return replay(question.paths, chosen, run, classes=classes, driver=driver)
 
 
 def _path_lines(path: PathSnapshot, recorded: RecordedPath) -> str:
     """What became of a path, and its text as far as it was generated."""
-    fate = f"{path.fate} by the {path.tier} test" if path.tier is not None else f"{path.fate}"
-    fate = NOT_COUNTED if path.ended_uncounted else fate
+    tier = f" by the {path.tier} test" if path.tier is not None else ""
+    fate = NOT_COUNTED if path.ended_uncounted else f"{path.fate}{tier}"
     head = f"Path {path.number}: {fate}, {path.tokens:,} of {recorded.tokens:,} tokens, "
     head += "no answer" if path.answer is None else f"answer {path.answer}"
     if recorded.text is None:

@@ -58,13 +58,6 @@ SETTINGS: Final[dict[str, Any]] = {
 """The fields of ServerSettings that are options as they are."""
 
 
-def _read_limits(table: Any) -> ServerLimits:
-    try:
-        return ServerLimits.of(table)
-    except UsageError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 @with_options(
     run=run_options(
         LIVE_DEFAULTS,
@@ -86,9 +79,7 @@ def command(
     settings: dict[str, Any],
     allow_host: Annotated[list[str] | None, rare_option(help="Another host name of this server; repeatable.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="File with the keys that clients need, one per line.")] = None,
-    limits: Annotated[
-        ServerLimits | None, file_option("What requests may use.", metavar=TABLE, parser=_read_limits)
-    ] = None,
+    limits: Annotated[Any, file_option("What requests may use.", metavar=TABLE, parser=dict)] = None,
     ray: RayAddress = None,
     replicas: Annotated[int | None, rare_option(help="With --ray: processes that serve; 2 by default.", min=1)] = None,
     ray_options: Annotated[
@@ -112,7 +103,7 @@ def command(
         models=(plugin,) if plugin else tuple(model or ()),
         hosts=tuple(allow_host or ()),
         keys=read_keys(key_file),
-        limits=limits or DEFAULTS.limits,
+        limits=ServerLimits.of(limits or {}),
         **{name: getattr(run, name) for name in RUN_OPTIONS},
         **settings,
     )
@@ -141,18 +132,6 @@ def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict
     if "autoscaling_config" in options:
         return options
     return {"num_replicas": replicas or 2, **options}
-
-
-def _check_writable(folder: Path, what: str) -> None:
-    """Refuse a folder in which nothing could be kept, before anything runs."""
-    if folder.is_file():
-        raise UsageError(f"{what} cannot be kept in {folder}: it is a file; name a folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UsageError(f"{what} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
 def serve(
@@ -193,11 +172,16 @@ def serve_on_ray(cluster: Any, settings: ServerSettings, deployment: dict[str, A
 
 
 def _prepare(settings: ServerSettings) -> None:
-    """Check the folders and start the log."""
-    if settings.keep_runs is not None and not settings.view_only:
-        _check_writable(settings.keep_runs, "runs")
-    if settings.state is not None:
-        _check_writable(settings.state, "what is learned")
+    """Refuse folders in which nothing could be kept, before anything runs, and start the log."""
+    kept = [] if settings.view_only else [("runs", settings.keep_runs), ("what is learned", settings.state)]
+    for what, folder in kept:
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                with TemporaryFile(dir=folder):
+                    pass
+        except OSError as error:
+            raise UsageError(f"{what} cannot be kept in {folder}: {error.strerror}; name another folder") from None
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(message)s")
 
 
