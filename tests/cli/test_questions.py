@@ -31,10 +31,7 @@ def test_by_place_and_as_json() -> None:
 
 def test_the_first_question_that_ships_has_its_text() -> None:
     lines = sureenough("replay", "-q", "1").stdout.splitlines()
-    assert lines[:2] == [
-        "Question arith-5-3-1, gold answer 219.",
-        "Solve 76(51x+929)+124x+6756=3875x+104735 for x.",
-    ]
+    assert lines[:2] == ["Question arith-5-3-1, gold answer 219.", "Solve 76(51x+929)+124x+6756=3875x+104735 for x."]
 
 
 def test_every_path_in_full() -> None:

@@ -28,14 +28,7 @@ from sureenough.cli.options import (
 from sureenough.cli.terminal import echo, plural, progress
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
-from sureenough.drivers.record import (
-    PoolExtension,
-    RecordQuestion,
-    RecordResult,
-    missing_paths,
-    record,
-    recorded_with,
-)
+from sureenough.drivers.record import PoolExtension, RecordQuestion, RecordResult, missing_paths, record, recorded_with
 from sureenough.engines.base import Engine
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, write_journal_pool
