@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.recording import write_sums
+from tests.cli.recording import Recording, write_sums
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
 
@@ -20,5 +20,6 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def dataset(tmp_path: Path) -> Path:
-    return write_sums(tmp_path / "sums.jsonl", 6)
+def sums(url: str, tmp_path: Path) -> Recording:
+    """A recording of eight paths for each of six questions."""
+    return Recording(url, write_sums(tmp_path / "sums.jsonl", 6), tmp_path / "pool.parquet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,3 +40,39 @@ def rows(pool: Path) -> list[tuple[str, int | None, str | None, list[float], int
 def lines(file: Path) -> int:
     """How many lines a journal has; 0 before it exists."""
     return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A command that records these questions from this server, and the pool that it writes."""
+
+    url: str
+    dataset: Path
+    pool: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.pool.with_name(f"{self.pool.name}.journal")
+
+    def to(self, name: str) -> Recording:
+        """The same with another output beside it."""
+        return replace(self, pool=self.pool.with_name(name))
+
+    def ends(self, code: int, *more: str, **environment: str) -> str:
+        """What it writes to standard error when it ends with this exit code."""
+        done = record(self.url, self.dataset, self.pool, *more, **environment)
+        assert done.returncode == code, done
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def run(self, *more: str, **environment: str) -> str:
+        """What it prints; it must succeed."""
+        done = record(self.url, self.dataset, self.pool, *more, **environment)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def start(self, *more: str) -> Running:
+        return start_record(self.url, self.dataset, self.pool, *more)
+
+    def rows(self) -> list[tuple[str, int | None, str | None, list[float], int | None]]:
+        return rows(self.pool)

@@ -1,7 +1,13 @@
-"""`sureenough record` as a user types it: whole pools, and what is refused."""
+"""`sureenough record` as a user types it: whole pools, what extends them, what is refused, and what survives a kill."""
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,196 +15,421 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from sureenough.pools import Pool
+from sureenough.pools import Pool, write_pool
 from sureenough.pools.journal import encode
-from tests.cli.recording import lines, record, rows, start_record
-from tests.in_thread import until
-from tests.processes import configured
+from tests.cli.recording import Recording, lines, words, write_sums
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread, until
+from tests.processes import CLEAN, configured, sureenough
+
+NO_SERVER = "http://127.0.0.1:9/v1"
+PARTS = ("--rows-per-part", "10")
+MATH = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+"""The default template of mathematics."""
 
 
-def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> None:
-    pool = tmp_path / "pool.parquet"
-    done = record(url, dataset, pool, "--window", "8")
-    assert (done.returncode, done.stdout) == (0, f"{pool}: 6 questions, 48 paths.\n")
-    assert not list(tmp_path.glob("*.journal"))
-    read = Pool(pool)
+def test_a_pool_that_replay_reads(sums: Recording) -> None:
+    assert sums.run("--window", "8") == f"{sums.pool}: 6 questions, 48 paths.\n"
+    assert not sums.journal.exists()
+    read = Pool(sums.pool)
     assert (read.info.model, read.info.window, read.info.k, read.info.sampling["temperature"]) == ("tiny", 8, 20, 0.6)
     first = next(iter(read))
     assert (first.id, first.gold, first.level, len(first.paths), first.paths[0].tokens) == ("q0", "1", 1, 8, 33)
     assert first.paths[0].text is not None
-    again = record(url, dataset, pool)
-    assert again.returncode == 2
-    assert "exists and is complete" in again.stderr
+    assert "exists and is complete" in sums.ends(2)
 
 
-@pytest.mark.parametrize("more", [[], ["--rows-per-part", "2"]])
-def test_files_beside_the_output_are_the_users(more: list[str], url: str, dataset: Path, tmp_path: Path) -> None:
-    mine = [tmp_path / f"pool.{ending}" for ending in ("part", "lock", "parquet.part", "parquet.lock")]
-    for file in mine:
-        file.write_text("mine")
+@pytest.mark.parametrize("more", [(), PARTS])
+def test_files_beside_the_output_are_the_users(more: tuple[str, ...], sums: Recording, tmp_path: Path) -> None:
+    names = ("pool.part", "pool.lock", "pool.parquet.part", "pool.parquet.lock", "pool.older", "pool.parquet.older")
+    for name in names:
+        (tmp_path / name).write_text("mine")
     for output in ("pool", "pool.parquet"):
-        done = record(url, dataset, tmp_path / output, *more)
-        assert done.returncode == 0, done.stderr
-    assert [file.read_text() for file in mine] == ["mine"] * 4
-    assert {file.name for file in tmp_path.iterdir()} == {"pool", "pool.parquet", dataset.name, *[f.name for f in mine]}
+        for limit in ("2", "3"):
+            sums.to(output).run(*more, "--limit", limit)
+        assert len(sums.to(output).rows()) == 24
+    assert [(tmp_path / name).read_text() for name in names] == ["mine"] * len(names)
+    assert {file.name for file in tmp_path.iterdir()} == {"pool", "pool.parquet", "sums.jsonl", *names}
 
 
-def test_the_window_of_a_pool_follows_its_paths(url: str, dataset: Path, tmp_path: Path) -> None:
-    pool = tmp_path / "pool.parquet"
-    assert record(url, dataset, pool).returncode == 0
-    assert Pool(pool).info.window == 16  # the paths have 33 tokens
+def test_the_window_of_a_pool_follows_its_paths(sums: Recording) -> None:
+    sums.run()
+    assert Pool(sums.pool).info.window == 16  # the paths have 33 tokens
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_other_forms_of_questions_with_other_names(url: str, tmp_path: Path, form: str) -> None:
-    file, pool = tmp_path / f"sums.{form}", tmp_path / "pool.parquet"
+def test_other_forms_of_questions_with_other_names(sums: Recording, tmp_path: Path, form: str) -> None:
+    file = tmp_path / f"sums.{form}"
     table = pa.table({"name": ["a", "b"], "problem": ["1 + 1?", "A or B?"], "truth": ["2", "B"]})
     pq.write_table(table, file) if form == "parquet" else pa_csv.write_csv(table, file)
-    done = record(url, file, pool, "--map", "id=name,question=problem,gold=truth")
-    assert done.returncode == 0, done.stderr
-    assert [(q.id, q.gold, len(q.paths)) for q in Pool(pool)] == [("a", "2", 8), ("b", "B", 8)]
-    wrong = record(url, file, tmp_path / "other.parquet", "--map", "gold=solution")
-    assert wrong.returncode == 2
-    assert "no column 'solution'; it has name, problem, truth" in wrong.stderr
+    named = replace(sums, dataset=file)
+    named.run("--map", "id=name,question=problem,gold=truth")
+    assert [(q.id, q.gold, len(q.paths)) for q in Pool(sums.pool)] == [("a", "2", 8), ("b", "B", 8)]
+    assert "no column 'solution'; it has name, problem, truth" in named.ends(2, "--map", "gold=solution")
 
 
-def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:
-    file, pool = tmp_path / "mixed.jsonl", tmp_path / "pool.parquet"
-    file.write_text('{"id": "m", "question": "?"}\n{"id": "c", "question": "?", "kind": "choice"}\n')
-    assert record(url, file, pool).returncode == 0
-    answers = {q.id: {path.answer for path in q.paths} for q in Pool(pool)}
+def test_a_row_may_have_a_kind_of_its_own(sums: Recording) -> None:
+    sums.dataset.write_text('{"id": "m", "question": "?"}\n{"id": "c", "question": "?", "kind": "choice"}\n')
+    sums.run()
+    answers = {q.id: {path.answer for path in q.paths} for q in Pool(sums.pool)}
     assert answers == {"m": {"7", "8"}, "c": {None}}  # a boxed number is not a choice
 
 
-def test_the_same_command_means_the_same_terms(url: str, dataset: Path, tmp_path: Path) -> None:
-    pool = tmp_path / "pool.parquet"
-    journal = tmp_path / "pool.parquet.journal"
-    journal.write_bytes(encode({"terms": {"model": "other"}}) + encode({"question": "q0", "path": 0}))
-    done = record(url, dataset, pool)
-    assert done.returncode == 2
-    assert "was begun with model 'other', not 'tiny' (other differences: dataset, kind, " in done.stderr
-    assert "It holds 1 path: give the same command to go on" in done.stderr
+def test_the_same_command_means_the_same_terms(sums: Recording) -> None:
+    sums.journal.write_bytes(encode({"terms": {"model": "other"}}) + encode({"question": "q0", "path": 0}))
+    message = sums.ends(2)
+    assert "was begun with model 'other', not 'tiny' (other differences: dataset, kind, " in message
+    assert "It holds 1 path: give the same command to go on" in message
 
 
-def test_a_journal_without_paths_is_begun_anew(url: str, dataset: Path, tmp_path: Path) -> None:
+def test_a_journal_without_paths_is_begun_anew(sums: Recording) -> None:
     """It is left by a server that does not respond; another model may then be recorded, and a pool extended."""
-    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
-    failed = record("http://127.0.0.1:9/v1", dataset, pool, "--parallel", "1", "--model", "other")
-    assert failed.returncode == 3, failed.stderr
-    left = journal.read_bytes()
-    done = record(url, dataset, pool, "--max-path-tokens", "800", "--limit", "3")
-    assert (done.returncode, done.stdout) == (0, f"{pool}: 3 questions, 24 paths.\n"), done.stderr
-    journal.write_bytes(left)
-    more = record(url, dataset, pool, "--max-path-tokens", "800")
-    assert (more.returncode, more.stdout) == (0, f"{pool}: 6 questions, 48 paths.\n"), more.stderr
-    assert not journal.exists()
-
-
-@pytest.mark.parametrize("option", ["--window", "--limit"])
-def test_numbers_below_one(option: str, url: str, dataset: Path, tmp_path: Path) -> None:
-    done = record(url, dataset, tmp_path / "pool.parquet", option, "0")
-    assert (done.returncode, f"Invalid value for '{option}'" in done.stderr) == (2, True)
-
-
-def test_14_22_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Path) -> None:
-    done = record(url, dataset, tmp_path / "pool.parquet", "--seed", "-5")
-    assert (done.returncode, done.stderr) == (2, "sureenough: --seed is -5; it must be a whole number of at least 0\n")
-    assert list(tmp_path.glob("pool*")) == []
-
-
-def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
-    prices = configured(tmp_path, "price-in = 1000\nprice-out = 1000\n")
-    done = record(url, dataset, tmp_path / "pool.parquet", "--dry-run", **prices)
-    assert done.returncode == 0, done.stderr
-    assert "6 questions, 48 paths. Estimated from 4 sampled paths:" in done.stdout
-    assert "about 1,584 tokens (33 per path) and 432 prompt tokens" in done.stdout
-    assert "about 2.02 at the given prices" in done.stdout
-    assert list(tmp_path.glob("pool*")) == []
-
-
-def test_an_estimate_of_what_is_missing(url: str, dataset: Path, tmp_path: Path) -> None:
-    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
-    assert record(url, dataset, pool).returncode == 0
-    before = pool.read_bytes()
-    done = record(url, dataset, pool, "--dry-run")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "6 questions, 48 paths, all of them recorded: there is nothing to sample.\n",
-    )
-    done = record(url, dataset, pool, "--paths", "10", "--dry-run")
-    assert "6 questions, 60 paths, of which 12 are missing. Estimated from 4 sampled paths:" in done.stdout
-    assert "about 396 tokens (33 per path) and 108 prompt tokens" in done.stdout
-    assert (pool.read_bytes(), journal.exists()) == (before, False)
-    pool.unlink()
-    with start_record(url, dataset, pool) as running:
-        until(lambda: lines(journal) >= 20)
-        running.kill()
-    kept = journal.read_bytes()
-    missing = 48 - (lines(journal) - 1)  # the first line has the terms
-    assert f"48 paths, of which {missing} are missing." in record(url, dataset, pool, "--dry-run").stdout
-    assert journal.read_bytes() == kept
-    for place in (tmp_path, Path("."), Path("/dev/null")):  # without a pool
-        assert "6 questions, 48 paths. Estimated" in record(url, dataset, place, "--dry-run").stdout
+    replace(sums, url=NO_SERVER).ends(3, "--parallel", "1", "--model", "other")
+    left = sums.journal.read_bytes()
+    assert sums.run("--max-path-tokens", "800", "--limit", "3") == f"{sums.pool}: 3 questions, 24 paths.\n"
+    sums.journal.write_bytes(left)
+    assert sums.run("--max-path-tokens", "800") == f"{sums.pool}: 6 questions, 48 paths.\n"
+    assert not sums.journal.exists()
 
 
 @pytest.mark.parametrize(
-    ("place", "says", "parts"),
+    ("option", "value", "says"),
     [
-        ("none/pool.parquet", "No such file or directory; choose another place with -o", False),
-        ("sums.jsonl/pool.parquet", "Not a directory", False),
-        ("/sys/pool.parquet", "Permission denied", False),  # for root too
-        ("", "is a folder; name the file to write", False),
-        (".", "is a folder; name the file to write", False),
-        ("/dev/fd/99", "/dev/fd/99 is not a place for a pool; name a file to write", False),
-        ("pool\udcff.parquet", "is not a name in UTF-8; name another output", False),
-        ("sums.jsonl", "is a file; with --rows-per-part, the output is a folder", True),
-        ("dangling", "is a file; with --rows-per-part", True),
-        (".", "which is not a part of the pool", True),
-        ("pool", "was not made by `sureenough", True),
-        ("s3:/bucket/pool", "is not on this machine", True),
+        ("--window", "0", "Invalid value for '--window'"),
+        ("--limit", "0", "Invalid value for '--limit'"),
+        ("--seed", "-5", "sureenough: --seed is -5; it must be a whole number of at least 0\n"),
     ],
 )
-def test_a_target_that_cannot_be_written(dataset: Path, tmp_path: Path, place: str, says: str, parts: bool) -> None:
+def test_14_22_numbers_that_are_too_small(option: str, value: str, says: str, sums: Recording, tmp_path: Path) -> None:
+    assert says in sums.ends(2, option, value)
+    assert list(tmp_path.glob("pool*")) == []
+
+
+def test_an_estimate_first(sums: Recording, tmp_path: Path) -> None:
+    text = sums.run("--dry-run", **configured(tmp_path, "price-in = 1000\nprice-out = 1000\n"))
+    assert "6 questions, 48 paths. Estimated from 4 sampled paths:" in text
+    assert "about 1,584 tokens (33 per path) and 432 prompt tokens" in text
+    assert "about 2.02 at the given prices" in text
+    assert list(tmp_path.glob("pool*")) == []
+    for place in (tmp_path, Path("."), Path("/dev/null")):  # without a pool
+        assert "6 questions, 48 paths. Estimated" in replace(sums, pool=place).run("--dry-run")
+
+
+def test_an_estimate_of_what_is_missing(sums: Recording) -> None:
+    sums.run()
+    before = sums.pool.read_bytes()
+    assert sums.run("--dry-run") == "6 questions, 48 paths, all of them recorded: there is nothing to sample.\n"
+    text = sums.run("--paths", "10", "--dry-run")
+    assert "6 questions, 60 paths, of which 12 are missing. Estimated from 4 sampled paths:" in text
+    assert "about 396 tokens (33 per path) and 108 prompt tokens" in text
+    assert (sums.pool.read_bytes(), sums.journal.exists()) == (before, False)
+    sums.pool.unlink()
+    with sums.start() as running:
+        until(lambda: lines(sums.journal) >= 20)
+        running.kill()
+    kept = sums.journal.read_bytes()
+    missing = 48 - (lines(sums.journal) - 1)  # the first line has the terms
+    assert f"48 paths, of which {missing} are missing." in sums.run("--dry-run")
+    assert sums.journal.read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("place", "says", "more"),
+    [
+        ("none/pool.parquet", "No such file or directory; choose another place with -o", ()),
+        ("sums.jsonl/pool.parquet", "Not a directory", ()),
+        ("/sys/pool.parquet", "Permission denied", ()),  # for root too
+        ("", "is a folder; name the file to write", ()),
+        (".", "is a folder; name the file to write", ()),
+        ("/dev/fd/99", "/dev/fd/99 is not a place for a pool; name a file to write", ()),
+        ("pool\udcff.parquet", "is not a name in UTF-8; name another output", ()),
+        ("sums.jsonl", "is a file; with --rows-per-part, the output is a folder", PARTS),
+        ("dangling", "is a file; with --rows-per-part", PARTS),
+        (".", "which is not a part of the pool", PARTS),
+        ("pool", "was not made by `sureenough", PARTS),
+        ("s3:/bucket/pool", "is not on this machine", PARTS),
+    ],
+)
+def test_a_target_that_cannot_be_written(
+    sums: Recording, tmp_path: Path, place: str, says: str, more: tuple[str, ...]
+) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / ".pool.sureenough").write_text("mine")
     output = Path(place) if place.startswith("s3:") or not place else tmp_path / place
-    done = record("http://127.0.0.1:9/v1", dataset, output, *(["--rows-per-part", "10"] if parts else []))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+    assert says in replace(sums, url=NO_SERVER, pool=output).ends(2, *more)
     assert (tmp_path / ".pool.sureenough").read_text() == "mine"
 
 
-def test_a_folder_of_parts_is_recorded_and_extended(url: str, dataset: Path, tmp_path: Path) -> None:
-    """The same paths as in one file; the parts of a first, smaller recording are replaced whole."""
-    whole, parts = tmp_path / "whole.parquet", tmp_path / "parts"
-    assert record(url, dataset, whole).returncode == 0
-    first = record(url, dataset, parts, "--rows-per-part", "10", "--limit", "3")
-    assert (first.returncode, first.stdout) == (0, f"{parts}: 3 questions, 24 paths.\n")
-    more = record(url, dataset, parts, "--rows-per-part", "10")
-    assert more.returncode == 0, more.stderr
-    assert sorted(file.name for file in parts.iterdir()) == [f"part-{n:05d}.parquet" for n in range(3)]
-    assert rows(parts) == rows(whole)
-    prompts = [part.info().more["prompts"] for part in Pool(parts).parts]
-    assert [sorted(one) for one in prompts] == [["q0", "q1"], ["q2", "q3"], ["q4", "q5"]]
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["parts", "sums.jsonl", "whole.parquet"]
-
-
-def test_several_servers_share_the_paths(url: str, dataset: Path, tmp_path: Path) -> None:
+def test_several_servers_share_the_paths(sums: Recording) -> None:
     """The second does not respond; the pool is that of one server, and the lines say who did what."""
-    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
-    assert record(url, dataset, one).returncode == 0
-    done = record(url, dataset, two, "--url", "http://127.0.0.1:9/v1")
-    assert (done.returncode, done.stdout) == (0, f"{two}: 6 questions, 48 paths.\n"), done.stderr
-    assert rows(one) == rows(two)
-    assert Pool(two).info.engine == "openai"
-    assert f"{url}: 48 paths (0 failed" in done.stderr
-    assert "does not respond" in done.stderr
-    twice = record(url, dataset, tmp_path / "three.parquet", "--url", f"{url}/")
-    assert (twice.returncode, "is given twice" in twice.stderr) == (2, True)
+    two = sums.to("two.parquet")
+    sums.run()
+    message = two.ends(0, "--url", NO_SERVER)
+    assert sums.rows() == two.rows()
+    assert Pool(two.pool).info.engine == "openai"
+    assert f"{sums.url}: 48 paths (0 failed" in message
+    assert "does not respond" in message
+    assert "is given twice" in sums.to("three.parquet").ends(2, "--url", f"{sums.url}/")
 
 
-def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
-    done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
-    assert done.returncode == 3
-    assert "no response from" in done.stderr
+def test_no_server_is_exit_code_3(sums: Recording) -> None:
+    assert "no response from" in replace(sums, url=NO_SERVER).ends(3, "--parallel", "1")
+
+
+# A finished pool is extended, if it is the same recording.
+
+
+def test_a_finished_pool_is_extended_by_paths_and_by_questions(sums: Recording) -> None:
+    with in_thread(serving(Manner(tokens=8))) as server:
+        sums = replace(sums, url=server.url)
+        sums.run("--paths", "3")
+        before = sums.rows()
+        assert sums.run() == f"{sums.pool}: 6 questions, 48 paths.\n"
+        assert len(server.requests) == 48, "no path is paid for twice"
+        assert all(row in sums.rows() for row in before)
+        write_sums(sums.dataset, 7)
+        sums.run()
+        assert len(server.requests) == 56
+        sums.to("whole.parquet").run()
+        assert sums.rows() == sums.to("whole.parquet").rows()
+        assert not sums.journal.exists()
+        # A part of the questions: the others stay in the pool.
+        sums.run("--limit", "2", "--paths", "9")
+        assert [(q.id, len(q.paths)) for q in Pool(sums.pool)][-2:] == [("q0", 9), ("q1", 9)]
+        assert len(sums.rows()) == 58
+        assert "exists and is complete; more --paths" in sums.ends(2)
+
+
+@pytest.mark.parametrize("enough", [0, 49, 60])
+def test_an_extension_that_is_killed_goes_on(sums: Recording, tmp_path: Path, enough: int) -> None:
+    sums.to("whole.parquet").run("--paths", "16")
+    sums.run()
+    before = sums.pool.read_bytes()
+
+    def reached() -> bool:
+        return lines(sums.journal) > enough if enough else any(tmp_path.glob(".*.sureenough-part"))
+
+    with sums.start("--paths", "16", "--parallel", "2") as running:
+        until(lambda: running.poll() is not None or reached(), pause=0)
+        running.kill()
+    assert sums.pool.read_bytes() == before or running.returncode == 0
+    if sums.pool.read_bytes() == before:
+        sums.run("--paths", "16")
+    assert sums.rows() == sums.to("whole.parquet").rows()
+    assert not sums.journal.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--temperature", "1.5"), "it was recorded with temperature 0.6, not 1.5; name another output"),
+        (("--seed", "7"), "it was recorded with seed 0, not 7"),
+        (("--template", "Really: {question}"), "not 'Really: {question}'; name another output"),
+        (("--kind", "choice"), "it was recorded with kind 'math', not 'choice'"),
+        (("--kind", "choice", "--template", MATH), "it was recorded with kind 'math', not 'choice'"),
+    ],
+)
+def test_only_the_same_recording_is_extended(sums: Recording, more: tuple[str, ...], says: str) -> None:
+    sums.run("--paths", "1")
+    before = sums.pool.read_bytes()
+    assert says in sums.ends(2, *more)
+    assert (sums.pool.read_bytes(), sums.journal.exists()) == (before, False)
+
+
+def test_questions_that_changed_are_not_extended(sums: Recording) -> None:
+    sums.run("--paths", "1")
+    text = sums.dataset.read_text()
+    sums.dataset.write_text(text.replace("0 + 1?", "0 plus 1?"))
+    assert "question 'q0' has another text in it" in sums.ends(2)
+    sums.dataset.write_text(text.replace('"gold": "1"', '"gold": "11"'))
+    assert "question 'q0' has another gold answer in it" in sums.ends(2)
+
+
+@pytest.mark.parametrize("more", [(), PARTS])
+def test_the_texts_of_other_questions_stay(sums: Recording, more: tuple[str, ...]) -> None:
+    sums.to("pool").run(*more, "--limit", "3")
+    sums.to("pool").run(*more, "--limit", "1", "--paths", "9")
+    texts = {question.id: question.text for question in Pool(sums.to("pool").pool)}
+    assert texts == {f"q{n}": f"{n} + 1?" for n in range(3)}
+
+
+# A folder of parts.
+
+
+def test_a_folder_of_parts_is_recorded_and_extended(sums: Recording, tmp_path: Path) -> None:
+    """The same paths as in one file; the parts of a first, smaller recording are replaced whole."""
+    parts = sums.to("parts")
+    sums.run()
+    assert parts.run(*PARTS, "--limit", "3") == f"{parts.pool}: 3 questions, 24 paths.\n"
+    parts.run(*PARTS)
+    assert sorted(file.name for file in parts.pool.iterdir()) == [f"part-{n:05d}.parquet" for n in range(3)]
+    assert parts.rows() == sums.rows()
+    prompts = [part.info().more["prompts"] for part in Pool(parts.pool).parts]
+    assert [sorted(one) for one in prompts] == [["q0", "q1"], ["q2", "q3"], ["q4", "q5"]]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["parts", "pool.parquet", "sums.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["README.txt", "_SUCCESS", ".notes", "part-3.parquet.journal", "link.parquet"])
+def test_a_folder_that_holds_other_files_is_refused_before_sampling(sums: Recording, tmp_path: Path, name: str) -> None:
+    with in_thread(serving(Manner(tokens=8))) as server:
+        parts = replace(sums.to("pool"), url=server.url)
+        parts.run(*PARTS, "--limit", "1")
+        other = parts.pool / name
+        if name == "link.parquet":
+            other.symlink_to(parts.pool / "part-00000.parquet")
+        else:
+            other.write_text("mine")
+        requests = len(server.requests)
+        assert f"holds {name}, which is not a part of the pool" in parts.ends(2, *PARTS)
+        assert len(server.requests) == requests
+    assert sorted(file.name for file in parts.pool.iterdir()) == sorted([name, "part-00000.parquet"])
+    assert not list(tmp_path.glob("pool.*"))
+
+
+def test_a_link_to_a_folder_stays_a_link(sums: Recording, tmp_path: Path) -> None:
+    pool, link = tmp_path / "disk" / "pool", sums.to("link")
+    pool.parent.mkdir()
+    replace(sums, pool=pool).run(*PARTS, "--limit", "1")
+    link.pool.symlink_to(pool)
+    assert link.run(*PARTS, "--limit", "2") == f"{pool}: 2 questions, 16 paths.\n"
+    assert (link.pool.is_symlink(), len(link.rows())) == (True, 16)
+    assert [file.name for file in pool.parent.iterdir()] == ["pool"]
+
+
+def test_a_folder_that_cannot_be_written_names_the_journal(sums: Recording) -> None:
+    """The name with the ending of the hidden folder is too long for the file system, that of the journal is not."""
+    parts = sums.to("p" * 245)
+    assert f"All paths are safe in {parts.journal}" in parts.ends(2, *PARTS, "--limit", "1")
+    assert parts.journal.exists()
+
+
+def test_a_part_that_was_added_after_a_recording_was_killed(sums: Recording) -> None:
+    """The journal lacks its paths, so replacing the folder would lose them."""
+    parts, other = sums.to("pool"), sums.to("other")
+    parts.run(*PARTS, "--limit", "1")
+    replace(parts, url=NO_SERVER).ends(3, *PARTS, "--limit", "2", "--parallel", "1")
+    write_sums(sums.dataset, 7)
+    other.run(*PARTS)
+    part = next(file for file in other.pool.iterdir() if "q6" in pq.read_table(file)["question"].to_pylist())
+    added = [question for question in Pool(part) if question.id == "q6"]
+    optional = ("seed", "tokens", "question_text", "text")
+    write_pool(parts.pool / "added.parquet", added, Pool(part).info, optional=optional)
+    assert "it holds paths that" in parts.ends(2, *PARTS, "--limit", "2")
+    assert {question.id for question in Pool(parts.pool)} == {"q0", "q6"}
+
+
+# A recording that is killed, interrupted or out of room goes on with what it has.
+
+
+def test_killed_at_any_moment_it_goes_on(sums: Recording) -> None:
+    sums.to("whole.parquet").run()
+    for enough in (3, 11, 30):
+        with sums.start("--parallel", "2") as running:
+            until(partial(lambda wanted: running.poll() is not None or lines(sums.journal) > wanted, enough))
+            running.kill()
+        with open(sums.journal, "ab") as torn:  # a line that was being written
+            torn.write(b'{"question": "q1", "pa')
+    sums.run()
+    assert sums.rows() == sums.to("whole.parquet").rows()
+
+
+def test_fewer_paths_than_an_earlier_command_wanted(sums: Recording) -> None:
+    sums.run()
+    whole = sums.rows()
+    sums.pool.unlink()
+    with sums.start() as running:
+        until(lambda: lines(sums.journal) >= 20)
+        running.kill()
+    assert sums.run("--paths", "2") == f"{sums.pool}: 6 questions, 12 paths.\n"
+    assert [row for row in sums.rows() if (row[1] or 0) < 2] == [row for row in whole if (row[1] or 0) < 2]
+
+
+def test_a_full_disk_leaves_what_was_written(sums: Recording) -> None:
+    full = sureenough(*words(sums.url, sums.dataset, sums.pool), env=CLEAN, largest_file=4000)
+    assert full.returncode == 2, full
+    assert "paths are safe in it; make room and give the same command again" in full.stderr
+    assert "Traceback" not in full.stderr
+    safe = sums.journal.read_text().splitlines()
+    assert len(safe) > 2
+    assert all(json.loads(line) for line in safe)
+    sums.run()
+    assert len(sums.rows()) == 48
+
+
+def test_a_server_that_refuses_half_way(sums: Recording) -> None:
+    with in_thread(serving(Manner())) as server:
+        half_way = replace(sums, url=server.url)
+        server.manner = lambda seed, again: Manner(status=200 if len(server.requests) <= 20 else 401)
+        message = half_way.ends(3, "--parallel", "1")
+        assert message.endswith(f"What was done is kept in {sums.journal}; the same command goes on\n")
+        assert "What was done" not in half_way.to("other.parquet").ends(3), "nothing was"
+        server.manner = lambda seed, again: Manner()
+        half_way.run()
+    assert len(sums.rows()) == 48
+
+
+@pytest.fixture
+def small(sums: Recording, tmp_path: Path) -> Iterator[Recording]:
+    """A recording on a disk of 64 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("mounting a small disk takes root; a limit on the size of files is tried instead")
+    yield replace(sums, pool=disk / "pool.parquet")
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize(("taken", "says"), [(54_000, "paths are safe in it"), (40_000, "All paths are safe in")])
+def test_a_disk_that_is_full(small: Recording, taken: int, says: str) -> None:
+    other = small.pool.with_name("other")
+    other.write_bytes(bytes(taken))
+    message = small.ends(2)
+    assert "No space left on device" in message
+    assert says in message
+    assert "errno" not in message
+    assert sorted(path.name for path in small.pool.parent.iterdir()) == ["other", "pool.parquet.journal"]
+    other.unlink()
+    small.run()
+    assert len(small.rows()) == 48
+
+
+def test_a_disk_that_is_read_only(small: Recording) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small.pool.parent], check=True)
+    assert "Read-only file system; choose another place with -o" in small.ends(2)
+
+
+def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(sums: Recording) -> None:
+    sums.to("whole.parquet").run()
+    whole = sums.to("whole.parquet").rows()
+    with sums.start("--parallel", "2") as running:
+        until(lambda: running.poll() is not None or lines(sums.journal) > 11)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, "")
+    assert "paths are missing. The same command continues" in out
+    some = sums.rows()
+    assert 11 <= len(some) < 48
+    assert all(row in whole for row in some)
+    sums.run()
+    assert sums.rows() == whole
+    assert not sums.journal.exists()
+
+
+def test_ctrl_c_before_the_first_path_promises_no_pool(sums: Recording) -> None:
+    with in_thread(serving(Manner(stall_after=2))) as server, replace(sums, url=server.url).start() as running:
+        until(lambda: running.poll() is not None or bool(server.requests))
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, "")
+    assert out == "48 paths are missing. The same command continues.\n"
+    assert not sums.pool.exists()
+
+
+def test_14_10_two_recordings_of_one_output(sums: Recording, tmp_path: Path) -> None:
+    with sums.start("--parallel", "1") as first:
+        until(sums.journal.exists)
+        assert f"{sums.pool} is being written by process {first.pid} on " in sums.ends(2)
+        assert first.wait(60) == 0
+    assert Pool(sums.pool).rows == 48
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pool.parquet", "sums.jsonl"]
