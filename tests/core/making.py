@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sureenough.core.events import Ended, Fate, Token, Tokens
+from sureenough.core.events import Action, Ended, Fate, Token, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -31,3 +31,15 @@ def session(strategy: Strategy | None = None, **sizes: Any) -> Session:
     made = Session(strategy or STRATEGIES["ac"], RunOptions(**({"paths": 8, "window": 2} | sizes)))
     made.begin()
     return made
+
+
+def whole(run: Session, path: int, answer: str | None, *confs: float) -> list[Action]:
+    """A path grows to its end."""
+    return [*run.receive(grew(path, *confs)), *run.receive(ended(path, answer))]
+
+
+def watching(**sizes: Any) -> Session:
+    """A session whose warm-up, one path without an answer, has ended: later paths are pruned below a conf of 6."""
+    run = session(ddc(1, stop=NEVER), **({"paths": 2} | sizes))
+    whole(run, 0, None, 6, 6)
+    return run

@@ -15,7 +15,7 @@ from sureenough.core.strategy import Strategy
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES
-from tests.core.making import ddc, ended, grew, session
+from tests.core.making import ddc, ended, grew, session, whole
 
 
 def grouped(strategy: Strategy | None = None, **sizes: int) -> Session:
@@ -36,8 +36,7 @@ def test_the_phases_of_a_run_with_a_warm_up() -> None:
     run.begin()
     for path in range(4):
         phases.append(run.snapshot().phase)
-        run.receive(grew(path, 6, 6 + path))
-        run.receive(ended(path, "ab"[path % 2]))
+        whole(run, path, "ab"[path % 2], 6, 6 + path)
     phases.append(run.snapshot().phase)
     assert phases == [Phase.NEW, Phase.WARMUP, Phase.WARMUP, Phase.SAMPLING, Phase.SAMPLING, Phase.STOPPED]
 
@@ -63,8 +62,7 @@ def test_a_session_needs_a_budget() -> None:
 def test_a_snapshot_stays_as_it_was() -> None:
     run = session(paths=4, parallel=2)
     before = run.snapshot()
-    run.receive(grew(0, 1, 2, 3))
-    run.receive(ended(0, "a"))
+    whole(run, 0, "a", 1, 2, 3)
     after = run.snapshot()
     assert [path.tokens for path in before.paths] == [0, 0]
     assert (before.votes.counted, before.votes.weights) == (0, {})
@@ -114,8 +112,7 @@ def test_warm_up_paths_are_classified_before_anything_is_calibrated() -> None:
 
 def test_a_run_that_ends_while_a_class_is_awaited_discards_that_path() -> None:
     run = grouped(paths=3)
-    run.receive(grew(0, 1, 1))
-    run.receive(ended(0, "a"))
+    whole(run, 0, "a", 1, 1)
     assert run.receive(Expired("deadline")) == [Stop(None, "deadline")]
     assert (run.outcome().tokens.discarded, run.outcome().votes) == (2, {})
     assert run.receive(Regrouped({"a": 0})) == []
@@ -129,6 +126,5 @@ def test_a_plain_callable_may_weigh_votes() -> None:
     assert mine.reads_confidence
     run = session(mine, paths=3)
     for path, answer in enumerate("aab"):
-        run.receive(grew(path, 1))
-        run.receive(ended(path, answer))
+        whole(run, path, answer, 1)
     assert run.outcome().votes == {"a": 3.0, "b": 3.0}

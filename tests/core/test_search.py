@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,21 @@ from typing import Any
 
 import pytest
 
-from sureenough.core.events import Adopt, Cancel, Expired, Extend, Extended, Fate, Sampled, Start, Stop, Token
+from sureenough.core.events import (
+    Action,
+    Adopt,
+    Cancel,
+    Computed,
+    Event,
+    Expired,
+    Extend,
+    Extended,
+    Fate,
+    Sampled,
+    Start,
+    Stop,
+    Token,
+)
 from sureenough.core.options import RunOptions
 from sureenough.core.search import Continuation, Draws, Growth, Mur, Phi, Predictive, SampleLimits, SearchMethod
 from sureenough.core.session import Session
@@ -77,6 +92,36 @@ def test_width_changes_neither_paths_nor_votes_and_every_token_is_counted(method
             assert out.tokens.kept + out.tokens.init + out.tokens.search == out.tokens.total
     assert texts[0] <= texts[1]
     assert votes[0] == votes[1]
+
+
+class Recorded(Session):
+    """A session that keeps every event, with the actions that it led to."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.history: list[tuple[Event, list[Action]]] = []
+
+    def receive(self, event: Event) -> list[Action]:
+        self.history.append((event, super().receive(event)))
+        return self.history[-1][1]
+
+
+@pytest.mark.parametrize("sizes", [{"parallel": 1}, {"parallel": 3}, {"parallel": 3, "max_tokens": 150}], ids=str)
+@pytest.mark.parametrize("voting", ["sc", "sure"])
+@pytest.mark.parametrize(
+    "method", [PREDICTIVE, replace(PREDICTIVE, select=0.5), PHI, MUR], ids=["best", "drawn", "phi", "mur"]
+)
+def test_the_same_events_lead_to_the_same_actions(method: SearchMethod, voting: str, sizes: dict[str, int]) -> None:
+    """So a search that was interrupted goes on from its recorded events as if nothing had happened."""
+    strategy, options = replace(STRATEGIES[voting], search=method), RunOptions(paths=4, window=2, **sizes)
+    first, again = Recorded(strategy, options), Session(strategy, options)
+    carried_out(first, toy, answer)
+    again.begin()
+    events = pickle.dumps([event for event, _ in first.history])
+    for event, (_, actions) in zip(pickle.loads(events), first.history, strict=True):
+        assert again.receive(event) == actions
+    assert again.outcome() == first.outcome()
+    assert (Computed in {type(event) for event, _ in first.history}) == (method is PHI)
 
 
 def test_a_step_that_is_adopted_leaves_the_bucket_of_searches() -> None:

@@ -19,16 +19,14 @@ from sureenough.core.events import (
     Start,
     Stop,
     Token,
-    Tokens,
     path_seed,
 )
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES
 from tests.core.journal import journal
-from tests.core.making import ddc, ended, grew, session
+from tests.core.making import ddc, ended, grew, session, whole
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -139,8 +137,7 @@ def test_the_budget_counts_failed_paths_too() -> None:
 def test_a_warm_up_that_fails_to_the_end_of_the_budget_stops_with_what_there_is() -> None:
     run = session(ddc(2), paths=3)
     run.receive(ended(0, None, Fate.FAILED))
-    run.receive(grew(1, 5, 5))
-    run.receive(ended(1, "a"))
+    whole(run, 1, "a", 5, 5)
     assert run.receive(ended(2, None, Fate.FAILED)) == [Stop("a", "budget")]
     assert run.outcome().gate is None
 
@@ -164,8 +161,7 @@ def test_regrouping_may_settle_the_vote() -> None:
 
 def test_regrouping_settles_nothing_in_the_warm_up() -> None:
     run = session(ddc(2), paths=8, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0))
+    whole(run, 0, "a", 6, 6)
     assert run.receive(Regrouped({"a": 0})) == []
 
 
@@ -214,14 +210,10 @@ def test_impossible_sizes_are_refused(sizes: dict[str, Any], says: str) -> None:
         session(STRATEGIES["ddc"], **({"paths": 64} | sizes))
 
 
-def test_a_strategy_refuses_a_negative_warm_up() -> None:
-    with pytest.raises(UsageError, match="warmup=-1"):
-        Strategy("mine", warmup=-1)
-
-
-def test_a_strategy_that_prunes_needs_a_warm_up() -> None:
-    with pytest.raises(UsageError, match="give it a warmup"):
-        replace(STRATEGIES["ddc"], warmup=0)
+@pytest.mark.parametrize(("warmup", "says"), [(-1, "warmup=-1"), (0, "give it a warmup")])
+def test_a_strategy_that_prunes_needs_a_warm_up(warmup: int, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        replace(STRATEGIES["ddc"], warmup=warmup)
 
 
 def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_pruned() -> None:
@@ -238,24 +230,17 @@ def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_prun
 # -- what the outcome says
 
 
-def test_no_path_was_watched() -> None:
-    run = session(ddc(1), paths=1, window=2048)
-    run.receive(Tokens(0, [Token("", 0.5, 5.0)] * 640))
-    run.receive(ended(0))
-    assert run.outcome().notes == ("no path was watched: the longest has 640 tokens, the window 2048; try window=128",)
-
-
-def test_a_path_that_just_fills_a_window_was_watched() -> None:
-    run = session(ddc(1), paths=1, window=3)
-    run.receive(grew(0, 5, 5, 5))
-    run.receive(ended(0))
-    assert run.outcome().notes == ()
+def test_a_window_that_no_path_fills_is_noted() -> None:
+    note = "no path was watched: the longest has 640 tokens, the window {}; try window=128"
+    for window, notes in ((2048, (note.format(2048),)), (641, (note.format(641),)), (640, ())):
+        run = session(ddc(1), paths=1, window=window)
+        whole(run, 0, "a", *[5.0] * 640)
+        assert run.outcome().notes == notes
 
 
 def test_an_outcome_as_json() -> None:
     run = session(ddc(1, name="mine"), paths=1, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0))
+    whole(run, 0, "a", 6, 6)
     data = run.outcome().to_json()
     assert (data["tokens"]["total"], data["paths"], data["quantity"]) == (2, 1, "weighted_posterior")
     assert data["gate"]["floor"] is None
@@ -265,8 +250,7 @@ def test_an_outcome_as_json() -> None:
 def test_an_outcome_explains_itself_also_where_it_is_printed_and_in_notebooks() -> None:
     run = session(STRATEGIES["sc"], paths=2)
     for path, answer in enumerate(("<b>", None)):
-        run.receive(grew(path, 6, 6))
-        run.receive(ended(path, answer))
+        whole(run, path, answer, 6, 6)
     out = run.outcome()
     assert str(out).splitlines() == [
         "Answer: <b> (sc, 2 of 2 paths).",

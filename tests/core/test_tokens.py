@@ -23,7 +23,7 @@ from sureenough.core.events import (
 from sureenough.core.pruning import Tier
 from sureenough.errors import ProtocolError
 from sureenough.strategies import STRATEGIES
-from tests.core.making import NEVER, ddc, ended, grew, session
+from tests.core.making import NEVER, ddc, ended, grew, session, watching, whole
 
 # -- tokens
 
@@ -35,8 +35,7 @@ def test_chunks_never_move_a_decision(cuts: list[int], confs: list[float]) -> No
     def pruned_at(chunks: list[list[float]]) -> tuple[int, int, int]:
         run = session(ddc(2, stop=NEVER), paths=3, window=2)
         for path in (0, 1):
-            run.receive(grew(path, 6, 7, 5, 6))
-            run.receive(ended(path))
+            whole(run, path, "a", 6, 7, 5, 6)
         for chunk in chunks:
             run.receive(grew(2, *chunk))
         run.receive(ended(2))
@@ -51,9 +50,7 @@ def test_chunks_never_move_a_decision(cuts: list[int], confs: list[float]) -> No
 
 
 def test_what_comes_after_a_decision_is_overrun() -> None:
-    run = session(ddc(1), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
+    run = watching()
     assert run.receive(grew(1, 1, 1, 1, 1))[0] == Cancel(1, Fate.PRUNED)
     run.receive(grew(1, 1))
     out = run.outcome()
@@ -63,8 +60,7 @@ def test_what_comes_after_a_decision_is_overrun() -> None:
 
 def test_a_gate_may_close_at_the_last_token() -> None:
     run = session(ddc(1, stop=NEVER), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0))
+    whole(run, 0, "a", 6, 6)
     run.receive(grew(1, 1))
     run.receive(Ended(1, Fate.KEPT, "b", tokens=[Token("", 0.5, 1.0)]))
     assert run.outcome().votes == {"a": 6.0}
@@ -102,19 +98,15 @@ def test_a_path_whose_end_lies_beyond_the_cap_does_not_vote() -> None:
 
 
 def test_tokens_made_after_a_cancel_count_towards_the_cap() -> None:
-    run = session(ddc(1), paths=4, window=2, max_tokens=9)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
+    run = watching(paths=4, max_tokens=9)
     run.receive(grew(1, 1, 1))
     assert run.receive(grew(1, 1, 1, 1, 1, 1))[-1] == Stop(None, "max_tokens")
 
 
 def test_a_cap_in_the_warm_up_takes_the_vote_so_far_in_order() -> None:
     run = session(ddc(3), window=2, parallel=3, max_tokens=7)
-    run.receive(grew(0, 4, 4))
-    run.receive(ended(0, "a"))
-    run.receive(grew(2, 9, 9))
-    run.receive(ended(2, "b"))
+    whole(run, 0, "a", 4, 4)
+    whole(run, 2, "b", 9, 9)
     assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("a", "max_tokens")
     out = run.outcome()
     assert out.votes == {"a": 4.0}, "path 2 ended out of turn"
@@ -124,10 +116,8 @@ def test_a_cap_in_the_warm_up_takes_the_vote_so_far_in_order() -> None:
 def test_steps_are_the_longest_chain() -> None:
     run = session(STRATEGIES["sc"], paths=3, parallel=2)
     run.receive(grew(0, 1, 1, 1, 1, 1))
-    run.receive(grew(1, 1, 1))
-    run.receive(ended(1))
-    run.receive(grew(2, 1, 1, 1))
-    run.receive(ended(2))
+    whole(run, 1, "a", 1, 1)
+    whole(run, 2, "a", 1, 1, 1)
     run.receive(ended(0))
     assert run.outcome().steps == 8, "path 2 was started when the chain was 5 long"
 
@@ -139,8 +129,7 @@ def test_a_summary_stands_in_for_signals() -> None:
     seen = session(ddc(1, stop=NEVER), paths=3, window=2)
     blind = session(ddc(1, stop=NEVER), paths=3, window=2)
     for path, confs in ((0, (6, 7, 6)), (1, (6, 8, 7)), (2, (7, 7, 7))):
-        seen.receive(grew(path, *confs))
-        seen.receive(ended(path, "ab"[path % 2]))
+        whole(seen, path, "ab"[path % 2], *confs)
         blind.receive(Tokens(path, unread=2))
         windows = scan(np.full(3, 0.5), np.array(confs, dtype=float), 2)
         summary = Summary(3, windows.lowest, windows.tail, windows=windows)
@@ -148,21 +137,23 @@ def test_a_summary_stands_in_for_signals() -> None:
     assert seen.outcome() == blind.outcome()
 
 
-def test_a_path_pruned_inside_the_engine() -> None:
-    run = session(ddc(1), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(Ended(1, Fate.PRUNED, None, Summary(9, tier=Tier.RISK)))
-    assert run.outcome().tiers == {Tier.DROP: 0, Tier.RISK: 1}
-    assert run.outcome().tokens.pruned == 9
-
-
-def test_an_engine_that_does_not_name_the_tier_is_taken_to_mean_the_first() -> None:
-    run = session(ddc(1), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(Ended(1, Fate.PRUNED))
-    assert run.outcome().tiers[Tier.DROP] == 1
+@pytest.mark.parametrize(
+    ("sent", "summary", "tier", "pruned", "overrun"),
+    [
+        (0, Summary(9, tier=Tier.RISK), Tier.RISK, 9, 0),
+        (0, None, Tier.DROP, 0, 0),  # an engine that does not name the tier is taken to mean the first
+        (30, Summary(10, tier=Tier.DROP), Tier.DROP, 10, 20),  # it decided before the last tokens that it sent
+    ],
+)
+def test_a_path_pruned_inside_the_engine(
+    sent: int, summary: Summary | None, tier: Tier, pruned: int, overrun: int
+) -> None:
+    run = watching()
+    run.receive(Tokens(1, unread=sent))
+    run.receive(Ended(1, Fate.PRUNED, None, summary))
+    out = run.outcome()
+    assert out.tiers == {Tier.DROP: 0, Tier.RISK: 0} | {tier: 1}
+    assert (out.tokens.pruned, out.tokens.overrun) == (pruned, overrun)
 
 
 def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
@@ -171,15 +162,6 @@ def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
         run.receive(ended(path))
     assert run.receive(Ended(4, Fate.DISCARDED, None, Summary(17))) == []
     assert run.outcome().tokens.discarded == 17
-
-
-def test_a_summary_that_places_the_decision_earlier_makes_the_rest_overrun() -> None:
-    run = session(ddc(1, stop=NEVER), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(Tokens(1, unread=30))
-    run.receive(Ended(1, Fate.PRUNED, None, Summary(10, tier=Tier.DROP)))
-    assert (run.outcome().tokens.pruned, run.outcome().tokens.overrun) == (10, 20)
 
 
 def test_a_summary_may_tell_of_a_path_beyond_the_cap() -> None:
@@ -198,14 +180,10 @@ def test_regrouping_after_the_end_changes_nothing() -> None:
 
 
 def test_tokens_without_signals_need_a_summary() -> None:
-    for warm in (0, 1):
-        run = session(ddc(1), paths=3, window=2)
-        if warm:
-            run.receive(grew(0, 6, 6))
-            run.receive(ended(0, None))
-        run.receive(Tokens(warm, [Token("x", nan, nan)]))
+    for run, path in ((session(ddc(1)), 0), (watching(), 1)):
+        run.receive(grew(path, nan))
         with pytest.raises(ProtocolError, match="neither signals nor a summary"):
-            run.receive(ended(warm))
+            run.receive(ended(path))
 
 
 def test_a_warm_up_summary_needs_its_windows() -> None:
@@ -216,5 +194,4 @@ def test_a_warm_up_summary_needs_its_windows() -> None:
 
 def test_strategies_that_read_no_confidence_need_no_signals() -> None:
     run = session(STRATEGIES["sc"], paths=1)
-    run.receive(Tokens(0, [Token("x", nan, nan)]))
-    assert run.receive(ended(0))[-1] == Stop("a", "budget")
+    assert whole(run, 0, "a", nan)[-1] == Stop("a", "budget")
