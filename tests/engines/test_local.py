@@ -197,7 +197,7 @@ def test_the_proposal_for_a_question_that_leaves_no_room_works() -> None:
         proposed = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", str(refused.value))}
         assert proposed
         assert se.ask(question, se.Local(**(options | proposed)), "sc", paths=2, parallel=2, max_tokens=50).started == 2
-    with pytest.raises(se.UsageError, match=r"trained for 2,048: give a shorter question$"):
+    with pytest.raises(se.UsageError, match=r"give a shorter question or a larger context$"):
         se.ask(se.Prompt.user("1+" * 1100 + "1"), se.Local(), "sc", paths=2, parallel=2)
 
 

@@ -81,11 +81,10 @@ class Local(ClosedEngine):
 
     def wire(self, url: str = "http://127.0.0.1/v1", key: str | None = None) -> OpenAI:
         """The same settings as a client of the server at this address."""
-        return OpenAI(
-            url, self.name, temperature=self.temperature, top_p=self.top_p, max_path_tokens=self.max_path_tokens,
-            chat=self.chat, k=self.k, window=self.window, timeouts=self.timeouts, extra={**SAMPLERS, **self.extra},
-            metrics=True, proxies=False, reuse=False, key=key,  # llama.cpp closes connections that are used again
-        )  # fmt: skip
+        names = ("temperature", "top_p", "max_path_tokens", "chat", "k", "window", "timeouts")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings |= {"metrics": True, "proxies": False, "reuse": False}  # llama.cpp closes connections that are reused
+        return OpenAI(url, self.name, key=key, extra={**SAMPLERS, **self.extra}, **settings)
 
     def prepare(self) -> Path:
         """The model's file, downloaded first if necessary."""
@@ -184,12 +183,15 @@ class LocalConnection(SharedEngine):
                 self._sizes[key] = await self._prompt_tokens(prompt)
         size, plan = self._sizes[key], self.server.plan
         longest = self.connection.engine.max_path_tokens
-        if size + (longest or 1) > plan.slot:
-            path = "" if longest is None else f" and {longest:,} of a path"
-            raise UsageError(
-                f"{size:,} tokens of the question{path} do not fit the {plan.slot:,} of a path's context; "
-                + _more_room(plan, size, longest)
-            )
+        if size + (longest or 1) <= plan.slot:
+            return
+        path = "" if longest is None else f" and {longest:,} of a path"
+        fix = "give a shorter question or a larger context"
+        if longest is not None and size < plan.slot:
+            fix += f", or context={plan.slots * plan.slot} and max_path_tokens={plan.slot - size}"
+        raise UsageError(
+            f"{size:,} tokens of the question{path} do not fit the {plan.slot:,} of a path's context: {fix}"
+        )
 
     async def _prompt_tokens(self, prompt: Prompt) -> int:
         """Tokens of a prompt as the server will read it; 0 if it does not tell."""
@@ -215,22 +217,7 @@ class LocalConnection(SharedEngine):
 
 def cores() -> int:
     """Processor cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-def _more_room(plan: LlamaServerOptions, question: int, longest: int | None) -> str:
-    """What to do about a question that leaves a path too little context."""
-    needed = question + (longest or 1)
-    trained = models.header(plan.file).context or _rounded(needed)
-    if needed <= trained:
-        return f"give context={plan.slots * min(_rounded(needed), trained)}, or a shorter question"
-    known = f"the model was trained for {trained:,}: give a shorter question"
-    if longest is None or question >= trained:
-        return known
-    return f"{known}, or context={plan.slots * trained} and max_path_tokens={trained - question}"
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rounded(tokens: int) -> int:

@@ -165,17 +165,14 @@ except RuntimeError:  # a traceback would mix with the log, which a thread write
 
 def _reason(plan: LlamaServerOptions) -> str:
     """Why the server does not start: it is started again in a process of its own, whose log can be read."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _START_AGAIN, str(plan.file)], capture_output=True, timeout=120, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "it gives no reason"
-    if done.returncode == 0:
-        return f"it starts with less context; {plan.slots} paths of {plan.slot:,} tokens may be too many for the memory"
-    errors = re.findall(r"^\S+ E (?:\S+: )?(.+)$", done.stderr.decode("utf-8", "replace"), re.MULTILINE)
-    errors.sort(key=lambda error: "failed to load model" in error)  # which says nothing; lines may come in any order
-    return str(errors[0])[:300] if errors else f"it ended with code {done.returncode}"
+    command = [sys.executable, "-c", _START_AGAIN, str(plan.file)]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        log = subprocess.run(command, capture_output=True, timeout=120, check=False).stderr.decode("utf-8", "replace")
+        errors = re.findall(r"^\S+ E (?:\S+: )?(.+)$", log, re.MULTILINE)
+        errors.sort(key=lambda error: "failed to load model" in error)  # which says nothing; lines come in any order
+        if errors:
+            return str(errors[0])[:300]
+    return f"it gives no reason; {plan.slots} paths of {plan.slot:,} tokens may be too many for the memory"
 
 
 MEMINFO: Final = Path("/proc/meminfo")

@@ -41,32 +41,31 @@ def parts(file: Path) -> list[Path]:
 
 def header(file: Path) -> Header:
     """Read the header of a GGUF file; any other file is refused."""
-    missing = next((part for part in parts(file) if not part.is_file()), None)
+    files = parts(file)
+    missing = next((part for part in files if not part.is_file()), None)
     if missing is not None:
         reason = "a folder, not a GGUF file" if missing.is_dir() else "missing"
-        if missing != file:
-            raise UsageError(
-                f"{missing} is {reason}; the model has {len(parts(file))} files, and all of them are needed"
-            )
-        raise UsageError(
-            f"{missing} is {reason}: give the path of a GGUF file, hf:OWNER/NAME[:FILE] for one from the Hugging Face "
-            "hub, or nothing for the built-in model"
+        fix = (
+            "give the path of a GGUF file, hf:OWNER/NAME[:FILE] for one from the Hugging Face hub, or nothing for the "
+            "built-in model"
         )
-    size = file.stat().st_size
+        if len(files) > 1:
+            fix = f"the model has {len(files)} files, and all of them are needed"
+        raise UsageError(f"{missing} is {reason}: {fix}")
     try:
         with file.open("rb") as source:
             if source.read(4) != MAGIC:
                 raise UsageError(
                     f"{file} is not a GGUF file: it does not begin with GGUF; was it downloaded completely?"
                 )
-            fields = _Reader(source, size).read()
+            fields = _Reader(source, file.stat().st_size).read()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     except UsageError:
         raise
     except (struct.error, ValueError, OverflowError) as error:
         raise UsageError(f"{file} is a damaged or unknown GGUF file ({error}); was it downloaded completely?") from None
-    return _header(fields, sum(part.stat().st_size for part in parts(file)))
+    return _header(fields, sum(part.stat().st_size for part in files))
 
 
 def _header(fields: dict[str, Any], size: int) -> Header:
@@ -85,49 +84,45 @@ def _header(fields: dict[str, Any], size: int) -> Header:
 
 
 class _Reader:
-    """Reads keys and values in order; of long lists only the length."""
+    """Reads keys and values in order; of lists of texts and of long lists only the length."""
 
     def __init__(self, source: BinaryIO, size: int) -> None:
         self._source, self._size = source, size
 
     def read(self) -> dict[str, Any]:
-        version, _, keys = self._take("IQQ")
+        version, _, keys = self._numbers("IQQ")
         if not 2 <= version <= 3:
             raise ValueError(f"version {version}; 2 and 3 are known")
         if keys > _MOST_KEYS:
             raise ValueError(f"{keys} keys")
-        return {self._string(): self._value(*self._take("I")) for _ in range(keys)}
+        return {self._text(): self._value(*self._numbers("I")) for _ in range(keys)}
 
-    def _take(self, form: str) -> tuple[Any, ...]:
+    def _numbers(self, form: str) -> tuple[Any, ...]:
         form = "<" + form
         return struct.unpack(form, self._source.read(struct.calcsize(form)))
 
-    def _string(self) -> str:
+    def _text(self) -> str:
         return self._source.read(self._length()).decode("utf-8", "replace")
 
     def _length(self) -> int:
-        many: int = self._take("Q")[0]
+        (many,) = self._numbers("Q")
         if many > self._size - self._source.tell():
             raise ValueError("a text or a list is longer than the file")
-        return many
+        return int(many)
 
     def _value(self, kind: int) -> Any:
         if kind in _FIXED:
-            return self._take(_FIXED[kind])[0]
+            return self._numbers(_FIXED[kind])[0]
         if kind == _STRING:
-            return self._string()
-        if kind == _ARRAY:
-            return self._list(*self._take("I"))
-        raise ValueError(f"a value of unknown kind {kind}")
-
-    def _list(self, kind: int) -> Any:
-        """The values of a short list of numbers; of any other list its length."""
-        many = self._length()
-        if kind in _FIXED and many <= 1024:
-            return list(self._take(f"{many}{_FIXED[kind]}"))
-        if kind in _FIXED:
-            self._source.seek(many * struct.calcsize("<" + _FIXED[kind]), 1)
-        elif kind == _STRING:
+            return self._text()
+        if kind != _ARRAY:
+            raise ValueError(f"a value of unknown kind {kind}")
+        (of,), many = self._numbers("I"), self._length()
+        if of in _FIXED and many <= 1024:
+            return list(self._numbers(f"{many}{_FIXED[of]}"))
+        if of in _FIXED:
+            self._source.seek(many * struct.calcsize("<" + _FIXED[of]), 1)
+        elif of == _STRING:
             for _ in range(many):
                 self._source.seek(self._length(), 1)
         else:
