@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import sureenough as se
-from sureenough.engines.openai.client import OpenAI, settled_counters
+from sureenough.engines.openai.client import OpenAI
 from sureenough.server.settings import ServerSettings
 from tests.processes import sureenough
 from tests.server.serving import ours
@@ -32,7 +32,7 @@ def generated() -> int:
 
     async def read() -> int:
         async with engine().open(parallel=1) as connection:
-            counters = await settled_counters(connection.transport, connection.address)
+            counters = await connection.settled_counters()
             assert counters is not None
             assert counters.running == 0
             return counters.generated

@@ -33,7 +33,6 @@ from sureenough.cli.doctor import examine
 from sureenough.engines.local import llama_server as llama
 from sureenough.engines.local.engine import LocalConnection
 from sureenough.engines.local.models import HubFile, choose_file, header, parse_hub_name, parts
-from sureenough.engines.openai.client import read_counters, settled_counters
 from sureenough.errors import UsageError
 
 
@@ -90,7 +89,7 @@ def bounded(work: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
 
 
 async def now(ready: LocalConnection) -> Any:
-    found = await read_counters(ready.connection.transport, ready.connection.address)
+    found = await ready.connection.counters()
     assert found is not None
     return found
 
@@ -234,7 +233,7 @@ def test_cancelled_paths_free_their_slots() -> None:
             assert (await now(ready)).running == 8
             for stream in streams:
                 await stream.aclose()
-            rest = await settled_counters(ready.connection.transport, ready.connection.address)
+            rest = await ready.connection.settled_counters()
             assert rest is not None
             assert rest.running == 0
             url = ready.connection.address.with_path("/slots")
@@ -368,7 +367,7 @@ def test_models_that_are_not_alike(changed: dict[str, Any], cache: int, tmp_path
 
 def test_parts_count_together(tmp_path: Path) -> None:
     first = written(tmp_path, head(QWEN), "m-00001-of-00002.gguf")
-    with pytest.raises(UsageError, match=r"m-00002-of-00002\.gguf is missing; the model has 2 files"):
+    with pytest.raises(UsageError, match=r"m-00002-of-00002\.gguf is missing: the model has 2 files"):
         header(first)
     written(tmp_path, b"x" * 1000, "m-00002-of-00002.gguf")
     assert header(first).bytes == len(head(QWEN)) + 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import pytest
 
 import sureenough as se
 from sureenough.engines.base import as_part
-from sureenough.engines.openai.client import OpenAI, ServerCounters, read_counters, settled_counters
+from sureenough.engines.openai.client import OpenAI, ServerCounters
 from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
@@ -33,10 +33,10 @@ def bounded(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, timeout=120))
 
 
-def now(read: Callable[..., Coroutine[Any, Any, ServerCounters | None]] = settled_counters) -> ServerCounters:
+def now() -> ServerCounters:
     async def ask() -> ServerCounters:
         async with engine().open(parallel=1) as connection:
-            found = await read(connection.transport, connection.address)
+            found = await connection.settled_counters()
             assert found is not None
             return found
 
@@ -89,10 +89,10 @@ def test_closing_one_stream_ends_one_request() -> None:
         async with long.open(parallel=2) as connected:
             async with aclosing(connected.stream(PROMPT, seed=1)) as chunks:
                 await anext(chunks)
-                during = await read_counters(connected.transport, connected.address)
+                during = await connected.counters()
             assert during is not None
             assert during.running == 1
-            rest = await settled_counters(connected.transport, connected.address)
+            rest = await connected.settled_counters()
             assert rest is not None
             assert rest.running == 0
 

@@ -23,7 +23,7 @@ from sureenough.core.pruning import Gate
 from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import WatchOptions, as_part
-from sureenough.engines.openai.client import OpenAI, settled_counters
+from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.engines.watch.protocol import parse_summary
@@ -94,7 +94,7 @@ def test_one_path_at_a_time_decisions_equal_the_clients() -> None:
 def made() -> int:
     async def ask() -> int:
         async with engine().open(parallel=1) as connection:
-            found = await settled_counters(connection.transport, connection.address)
+            found = await connection.settled_counters()
             assert found is not None
             return found.generated
 

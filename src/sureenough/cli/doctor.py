@@ -21,7 +21,7 @@ from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import End, ExtendOptions, Prompt, TokenStream, as_part
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection, settled_counters
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection
 from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, candidates, decode, request
@@ -193,9 +193,9 @@ async def check_seeds(connection: OpenAIConnection) -> Check:
 async def check_closing(connection: OpenAIConnection) -> Check:
     """Closing the stream stops generation."""
     fix = "tokens are saved only if closing stops them: connect without a buffering proxy, or upgrade the server"
-    before = await settled_counters(connection.transport, connection.address)
+    before = await connection.settled_counters()
     probe = await sample(connection, tokens=1000, stop=8)
-    after = None if before is None else await settled_counters(connection.transport, connection.address)
+    after = None if before is None else await connection.settled_counters()
     if before is None or after is None:
         unknown = "the server has no counters that we know, so tokens generated after a close cannot be counted"
         return Check(None, unknown, fix)

@@ -155,7 +155,6 @@ def as_part(sent: Part | Sequence[Token]) -> Part:
 
 # -- what an engine is
 
-
 StartRequest = Callable[["Engine"], TokenStream]
 """Starts a path or a continuation on an engine."""
 
@@ -186,8 +185,7 @@ class Engine:
         Raises:
             CannotExtend: this engine cannot.
         """
-        kind = type(self).__name__
-        raise CannotExtend(f"{self.model_name()} cannot be extended: {kind} engines only start paths")
+        raise CannotExtend(f"{self.model_name()} cannot be extended: {type(self).__name__} engines only start paths")
 
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
@@ -226,19 +224,42 @@ class Engine:
         return self
 
 
-class ClosedEngine(Engine):
-    """An engine that generates only while it is open. A run opens it once; a single request, for itself."""
+class ForwardingEngine(Engine):
+    """An engine whose paths and continuations are those of other engines."""
 
     def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        return self._opened_for(lambda ready: ready.stream(prompt, seed=seed))
+        return self.forward(prompt, lambda engine: engine.stream(prompt, seed=seed))
 
     def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
-        return self._opened_for(lambda ready: ready.extend(prompt, beginning, options, seed=seed))
+        return self.forward(prompt, lambda engine: engine.extend(prompt, beginning, options, seed=seed))
 
-    async def _opened_for(self, request: StartRequest) -> TokenStream:
-        async with self.open(parallel=1) as ready, aclosing(request(ready)) as chunks:
+    def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
+        """Start a path or a continuation of this prompt on one of them."""
+        raise NotImplementedError
+
+
+class ClosedEngine(ForwardingEngine):
+    """An engine that generates only while it is open. A run opens it once; a single request, for itself."""
+
+    async def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
+        async with self.open(parallel=1) as ready, aclosing(start(ready)) as chunks:
             async for chunk in chunks:
                 yield chunk
+
+
+class SharedEngine(ForwardingEngine):
+    """An engine that is open already and serves several runs at once; the server's counters would mix these."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.window, self.longest_window, self.template = engine.window, engine.longest_window, engine.template
+        self.stops_at_once, self.max_path_tokens = engine.stops_at_once, engine.max_path_tokens
+
+    def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
+        return start(self._engine)
+
+    def model_name(self) -> str:
+        return self._engine.model_name()
 
 
 def as_engine(engine: object) -> Engine:
@@ -250,24 +271,6 @@ def as_engine(engine: object) -> Engine:
             "OpenAI(url, model=…), or None for the built-in model. A strategy comes after it, or as strategy='sure'"
         )
     return engine
-
-
-class SharedEngine(Engine):
-    """An engine that is open already and serves several runs at once; the server's counters would mix these."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        for name in ("window", "longest_window", "stops_at_once", "template", "max_path_tokens"):
-            setattr(self, name, getattr(engine, name))
-
-    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        return self._engine.stream(prompt, seed=seed)
-
-    def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
-        return self._engine.extend(prompt, beginning, options, seed=seed)
-
-    def model_name(self) -> str:
-        return self._engine.model_name()
 
 
 # -- engines of other packages, by entry point or as `module:attribute`

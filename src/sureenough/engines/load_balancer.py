@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Literal
 
-from sureenough.engines.base import Engine, ExtendOptions, Prompt, StartRequest, TokenStream, as_engine, as_part
+from sureenough.engines.base import Engine, ForwardingEngine, Prompt, StartRequest, TokenStream, as_engine, as_part
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
 CHECK_SECONDS: Final = 5.0  # between two checks of all engines
@@ -97,7 +97,7 @@ def choose(loads: Sequence[ServerLoad], prompt: int | None = None, tried: Collec
     return min(near or candidates, key=lambda index: loads[index].running)
 
 
-class LoadBalancer(Engine):
+class LoadBalancer(ForwardingEngine):
     """Distributes paths over engines. Several runs may share it; the load is that of all of them together."""
 
     def __init__(self, engines: Sequence[Engine], loads: Sequence[ServerLoad] = ()) -> None:
@@ -130,13 +130,7 @@ class LoadBalancer(Engine):
             await stack.enter_async_context(checked(self.loads, ready))
             yield LoadBalancer(ready, self.loads)
 
-    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        return self._generate(prompt, lambda engine: engine.stream(prompt, seed=seed))
-
-    def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
-        return self._generate(prompt, lambda engine: engine.extend(prompt, beginning, options, seed=seed))
-
-    async def _generate(self, prompt: Prompt, start: StartRequest) -> TokenStream:
+    async def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
         """A path or a continuation, on the first engine that responds.
 
         If none does, all are tried once more, now with the patience that busy ones want, unless that took long already.

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,6 @@ from sureenough.engines.base import ClosedEngine, Prompt, SharedEngine, TokenStr
 from sureenough.engines.local import models
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, available, served
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
-from sureenough.engines.openai.errors import TransportError
 from sureenough.errors import UsageError
 
 DEFAULT_CONTEXT: Final = 4096
@@ -197,22 +196,18 @@ class LocalConnection(SharedEngine):
         """Tokens of a prompt as the server will read it; 0 if it does not tell."""
         text = prompt.text
         if self.connection.engine.chat:
-            text = (await self._post("apply-template", {"messages": prompt.messages})).get("prompt", text)
-        tokens = (await self._post("tokenize", {"content": text, "parse_special": True})).get("tokens")
+            text = (await self._post("/apply-template", {"messages": prompt.messages})).get("prompt", text)
+        tokens = (await self._post("/tokenize", {"content": text, "parse_special": True})).get("tokens")
         return len(tokens) if isinstance(tokens, list) else 0
 
-    async def _post(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _post(self, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
         """The reply of an endpoint that only llama.cpp has; nothing if it fails there."""
-        connection = self.connection
-        url, limit = connection.address.with_path(f"/{name}"), connection.engine.timeouts.first_token
-        try:
-            response = await connection.transport.fetch("POST", url, json.dumps(body).encode(), seconds=limit)
-            reply = json.loads(response.body) if response.status == 200 else {}
-        except TransportError as error:
-            raise connection.errors.unreachable(error) from None
-        except (ValueError, RecursionError):
-            reply = {}
-        return reply if isinstance(reply, dict) else {}
+        seconds = self.connection.engine.timeouts.first_token
+        content = await self.connection.fetch(endpoint, json.dumps(body).encode(), seconds=seconds)
+        with suppress(ValueError, RecursionError):
+            reply = json.loads(content or b"")
+            return reply if isinstance(reply, dict) else {}
+        return {}
 
 
 def cores() -> int:

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import inf
@@ -57,42 +57,14 @@ class ServerCounters(NamedTuple):
     running: int
 
 
-async def read_counters(transport: Transport, address: URL) -> ServerCounters | None:
-    """The counters of the server at this address; None if it has none that we know."""
-    root = address.path.rstrip("/").removesuffix("/v1")
-    try:
-        response = await transport.fetch("GET", address.with_path(f"{root}/metrics"), seconds=10)
-    except TransportError:
-        return None
-    totals = defaultdict[str, float](float)  # over the models of the server
-    for name, value in _LINE.findall(response.body.decode("utf-8", "replace") if response.status == 200 else ""):
-        totals[name] += float(value)
-    for generated, running in COUNTERS.items():
-        if generated in totals and running in totals:
-            return ServerCounters(int(totals[generated]), int(totals[running]))
-    return None
-
-
-async def settled_counters(transport: Transport, address: URL, patience: float = 10.0) -> ServerCounters | None:
-    """The counters once nothing runs and they no longer change; None if that takes longer than `patience` seconds."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + patience
-    last = None
-    while loop.time() < end:
-        counters = await read_counters(transport, address)
-        if counters is None or (counters.running == 0 and counters == last):
-            return counters
-        last = counters
-        await asyncio.sleep(0.25)
-    return None
-
-
 # The open connections of an `OpenAI` engine: one streamed request per path; closing the stream cancels it.
 #
 # A request is sent again only before its path's first token; a stream that breaks later is a lost path.
 
 CHECK_SECONDS: Final = 2.0
 """To wait for the response to a check."""
+SETTLE_SECONDS: Final = 10.0
+"""To wait for the end of everything that a server runs."""
 LARGEST_ERROR: Final = 65_536
 """Bytes of an error response that are read."""
 READ_PIECE: Final = 1 << 17
@@ -141,10 +113,30 @@ class OpenAIConnection(Engine):
 
     async def generated_tokens(self) -> int | None:
         """Tokens that the server generated since this was opened, by its own count, once nothing runs any more."""
-        if self.counters_at_open is None:
+        if self.counters_at_open is None or (counters := await self.settled_counters()) is None:
             return None
-        counters = await settled_counters(self.transport, self.address)
-        return None if counters is None else counters.generated - self.counters_at_open.generated
+        return counters.generated - self.counters_at_open.generated
+
+    async def settled_counters(self) -> ServerCounters | None:
+        """The server's counters once nothing runs and they no longer change; None if that takes too long."""
+        last = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while (counters := await self.counters()) is not None and (counters.running or counters != last):
+                    last = counters
+                    await asyncio.sleep(0.25)
+                return counters
+        return None
+
+    async def counters(self) -> ServerCounters | None:
+        """The counters of the server; None if it has none that we know."""
+        totals = defaultdict[str, float](float)  # over the models of the server
+        for name, value in _LINE.findall((await self.fetch("/metrics") or b"").decode("utf-8", "replace")):
+            totals[name] += float(value)
+        for generated, running in COUNTERS.items():
+            if generated in totals and running in totals:
+                return ServerCounters(int(totals[generated]), int(totals[running]))
+        return None
 
     async def responds(self) -> bool:
         """Whether the server responds to a request for its models, which costs it nothing."""
@@ -285,8 +277,10 @@ class OpenAIConnection(Engine):
         return self.endpoint("chat/completions" if self.engine.chat else "completions")
 
     def endpoint(self, name: str) -> URL:
-        """The URL of an endpoint such as `models`."""
-        return self.address.with_path(f"{self.address.path.rstrip('/')}/{name}", keep_query=True)
+        """The URL of an endpoint such as `models`, or of one outside of /v1, such as `/metrics`."""
+        base = self.address.path.rstrip("/")
+        path = base.removesuffix("/v1") + name if name.startswith("/") else f"{base}/{name}"
+        return self.address.with_path(path, keep_query=True)
 
     async def _check(self, response: aiohttp.ClientResponse) -> None:
         """Refuse responses that are not streams of events."""
@@ -299,9 +293,6 @@ class OpenAIConnection(Engine):
 
     def _refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> EngineError:
         return self.errors.refusal(status, body, headers, model=self.engine.model, k=self.engine.k)
-
-
-# Any OpenAI-compatible server as an engine: its address, its model, and how paths are sampled and waited for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,13 +351,10 @@ class OpenAI(ClosedEngine):
         if not self.model:
             raise UsageError("model is empty; give the name under which the server offers it", argument="model")
         check_sampling(self.temperature, self.top_p)
-        for name, value, least in (("k", self.k, 1), ("retries", self.retries, 0)):
-            if not least <= value < inf:
+        for name, least in (("k", 1), ("retries", 0), ("max_path_tokens", 1)):
+            value = getattr(self, name)
+            if value is not None and not least <= value < inf:
                 raise UsageError(f"{name} is {value}; it must be at least {least}", argument=name)
-        if self.max_path_tokens is not None and self.max_path_tokens < 1:
-            raise UsageError(
-                f"max_path_tokens is {self.max_path_tokens}; it must be at least 1", argument="max_path_tokens"
-            )
 
     def server_address(self) -> str:
         return str(without_secrets(parse_url(self.url)))
@@ -388,19 +376,12 @@ class OpenAI(ClosedEngine):
         # The user and password leave the URL here, so that they cannot reach a log.
         bare = address.with_user(None)
         errors = ServerErrors(address, key, proxy)
-        async with Transport(
-            bare,
-            parallel=parallel,
-            connect_seconds=self.timeouts.connect,
-            headers=headers,
-            proxy=proxy,
-            reuse=self.reuse,
-        ) as transport:
+        async with Transport(bare, headers, parallel, self.timeouts.connect, proxy, reuse=self.reuse) as transport:
             connection = OpenAIConnection(self, transport, bare, errors)
             if self.inside:
                 connection.watcher = Watcher(connection.fetch)
             if self.metrics:
-                connection.counters_at_open = await settled_counters(transport, bare)
+                connection.counters_at_open = await connection.settled_counters()
             yield connection
 
     def model_name(self) -> str:

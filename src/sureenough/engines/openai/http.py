@@ -36,7 +36,6 @@ class FetchedResponse(NamedTuple):
     """A response that was read whole."""
 
     status: int
-    headers: Mapping[str, str]
     body: bytes
 
 
@@ -46,11 +45,11 @@ class Transport:
     def __init__(
         self,
         address: URL,
-        *,
+        headers: Mapping[str, str],
         parallel: int,
         connect_seconds: float,
-        headers: Mapping[str, str],
         proxy: URL | None = None,
+        *,
         reuse: bool = True,
     ) -> None:
         self._proxy: dict[str, Any] = {}
@@ -107,8 +106,10 @@ class Transport:
             yield response
         except (aiohttp.ClientError, HttpProcessingError) as error:
             raise transport_error(error) from None
-        finally:
-            _close(response)
+        finally:  # unless the body was read to its end; nothing is flushed and nothing is waited for
+            if response.connection is not None and response.connection.transport is not None:
+                response.connection.transport.abort()
+            response.close()
 
     async def fetch(self, method: str, url: URL, body: bytes | None = None, *, seconds: float) -> FetchedResponse:
         """A response read whole, within a time and a size."""
@@ -119,7 +120,7 @@ class Transport:
             raise TransportError(f"no response within {seconds:g} s") from None
         if len(content) > LARGEST_BODY:
             raise TransportError(f"the response has more than {LARGEST_BODY:,} bytes, which is the limit")
-        return FetchedResponse(response.status, response.headers, content)
+        return FetchedResponse(response.status, content)
 
     @staticmethod
     async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
@@ -136,14 +137,6 @@ class Transport:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await response.content.readany()
-
-
-def _close(response: aiohttp.ClientResponse) -> None:
-    """Close the connection unless the body was read to its end. Nothing is flushed and nothing is waited for."""
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-    response.close()
 
 
 class _Connector(aiohttp.TCPConnector):

@@ -23,12 +23,13 @@ from sureenough.engines.openai.wire import (
     Delta,
     InvalidReply,
     Logprobs,
-    TokenCounts,
     ToolCallDelta,
+    Usage,
     candidates,
     decode,
     sampled_logprobs,
     token_count,
+    token_counts,
 )
 from sureenough.engines.watch.client import WatchedPath
 from sureenough.errors import EngineError, MissingLogprobs
@@ -316,7 +317,7 @@ class ReplyParser:
         )
         self._message = MessageText(beginning, fields or ReasoningFields())
         self._events = SSEParser()
-        self._usage = TokenCounts()
+        self._usage = Usage()
         self._latest: tuple[Choice, bytes] | None = None  # of a continuation, with tokens
         self._beyond = 0  # tokens past the limit
         self.done = False  # [DONE] arrived: whatever follows is ignored
@@ -342,7 +343,7 @@ class ReplyParser:
     @property
     def completion_tokens(self) -> int | None:
         """Tokens of the reply by the server's own count, if it sends one."""
-        return self._usage.completion
+        return token_counts(self._usage)[1]
 
     def leave_to(self, watch: WatchedPath) -> None:
         """Expect no candidates: the server watches this path itself."""
@@ -385,7 +386,7 @@ class ReplyParser:
         if message.sureenough is not None and isinstance(self._counter, WatchedPath):
             self._counter.receive(message.sureenough)
         if message.usage is not None:
-            self._usage = TokenCounts.of(message.usage)
+            self._usage = message.usage
         for choice in message.choices:
             if self._beyond:
                 self._beyond += token_count(choice)
@@ -414,7 +415,7 @@ class ReplyParser:
 
     def last(self) -> End:
         """The end of the path, with the tokens that the server counted beyond those received."""
-        prompt, completion, cached = self._usage
+        prompt, completion, cached = token_counts(self._usage)
         counter, signed = self._counter, isinstance(self._counter, SignedTokens)
         if signed and not counter.tokens and ((completion or 0) > 1 or counter.pieces):
             raise MissingLogprobs(too_few(0, self._k))

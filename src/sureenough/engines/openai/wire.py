@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -182,22 +182,14 @@ def sampled_logprobs(logprobs: Logprobs) -> list[float]:
     return [floored(value) for value in values if value is not None]
 
 
-class TokenCounts(NamedTuple):
-    """Tokens of a request by the server's own count; None for a number that is missing or cannot be one."""
-
-    prompt: int | None = None
-    completion: int | None = None
-    cached: int | None = None
-
-    @classmethod
-    def of(cls, usage: Usage) -> TokenCounts:
-        """The counts of the `usage` of a reply."""
-        details = usage.prompt_tokens_details
-        counts = usage.prompt_tokens, usage.completion_tokens, None if details is None else details.cached_tokens
-        prompt, completion, cached = (
-            count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts
-        )
-        return cls(prompt, completion, None if prompt is None or cached is None else min(cached, prompt))
+def token_counts(usage: Usage) -> tuple[int | None, int | None, int | None]:
+    """Tokens of the prompt, of the reply and of the prompt's cached part; None if missing or impossible."""
+    details = usage.prompt_tokens_details
+    counts = usage.prompt_tokens, usage.completion_tokens, None if details is None else details.cached_tokens
+    prompt, completion, cached = (
+        count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts
+    )
+    return prompt, completion, None if prompt is None or cached is None else min(cached, prompt)
 
 
 def token_count(choice: Choice) -> int:

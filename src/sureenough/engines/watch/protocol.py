@@ -101,7 +101,11 @@ class WatchRequest:
         """
         if not signals:
             return cls(key, 1, record=False)
-        refuse_trend_window(watch.gate or NEVER_CLOSES)
+        if watch.gate is not None and watch.gate.trend_window:  # the monitor of many paths has one window for each
+            raise UsageError(
+                f"trend_window={watch.gate.trend_window} cannot be watched inside vLLM: leave it out, or watch the path "
+                "from its log-probabilities"
+            )
         return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
     def to_arguments(self) -> dict[str, str | float | int]:
@@ -120,15 +124,6 @@ class WatchRequest:
         if self.polled:
             message["polled"] = True
         return {WATCH_HEADER: json.dumps(message)}
-
-
-def refuse_trend_window(gate: Gate) -> None:
-    """The monitor of many paths, in numpy and in Triton, keeps the sums of a single window for each path."""
-    if gate.trend_window:
-        raise UsageError(
-            f"trend_window={gate.trend_window} cannot be watched inside vLLM, whose monitor has one window for "
-            "confidence and trend: leave trend_window out, or watch the path from its log-probabilities"
-        )
 
 
 def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
