@@ -59,7 +59,7 @@ def test_an_estimate_needs_an_engine_that_responds(tmp_path: Path) -> None:
         (("main", "--sweep", "a,b"), "--sweep a,b: give numbers such as 8,16,32"),
         (("window", "-s", "sc"), "window has strategies of its own"),
         (("main", "--limit", "2", "--dataset", "arith", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--paths",
-          "8", "-s", "ddc"), "ddc warms up with 16 paths, the plan records 8"),
+          "8", "-s", "ddc"), "ddc warms up with 16 paths, the budget is 8"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_is_paid(said: tuple[str, ...], says: str, tmp_path: Path) -> None:

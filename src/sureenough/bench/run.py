@@ -8,7 +8,6 @@ results/*.json.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,19 +15,21 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, NamedTuple
+
+import msgspec
 
 from sureenough import __version__
 from sureenough.bench.comparison import compare
 from sureenough.bench.estimate import NO_RUNS, LiveRuns, Money, ProgressMeter, Sampling, estimate
 from sureenough.bench.experiment import Experiment, Inputs
 from sureenough.bench.live import Key, LiveRun, read_runs, run_live
-from sureenough.bench.pipeline import Progress, Source, changed_settings
+from sureenough.bench.pipeline import Progress, Source
 from sureenough.bench.plan import BenchPlan
 from sureenough.bench.replay import fitting
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.result import read as read_result
-from sureenough.core.options import fitting_warmup
+from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.datasets.load import Loaded, load
 from sureenough.drivers.record import Executor, RecordQuestion, in_process, record
@@ -42,17 +43,12 @@ from sureenough.spec import parse
 Terms = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """An engine with its name in tables and files."""
 
     name: str
     engine: Engine
     executor: Executor | None = None  # what samples instead of this process
-
-    def terms(self) -> Terms:
-        """What decides its tokens; the address does not."""
-        return self.engine.terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +84,10 @@ class Cell:
         return self.data.record_questions(self.template)
 
     def terms(self, seed: int) -> Terms:
-        """What decides every recorded path, but not how many there are."""
+        """What decides every recorded path, but not how many there are; the engine's address does not."""
         data = self.data
         terms = {"dataset": data.name, "questions": len(data.problems), "content": data.digest()}
-        return {**terms, "template": self.template, "seed": seed, **self.model.terms()}
+        return {**terms, "template": self.template, "seed": seed, **self.model.engine.terms()}
 
 
 def _slug(text: str) -> str:
@@ -109,14 +105,19 @@ class PreparedPlan:
     pools: tuple[Source, ...]
 
     @property
-    def live(self) -> bool:
-        """Whether strategies run on live engines."""
-        return bool(self.cells) and (self.plan.live or self.experiment.live in ("needed", "only"))
-
-    @property
     def records(self) -> bool:
         """Whether pools are recorded: not for what is only measured live."""
-        return self.experiment.live not in ("needed", "only")
+        return self.experiment.live in ("no", "optional")
+
+    @property
+    def live(self) -> bool:
+        """Whether strategies run on live engines."""
+        return bool(self.cells) and (self.plan.live or not self.records)
+
+    @property
+    def options(self) -> RunOptions:
+        """With the budget of what is sampled."""
+        return replace(self.plan.options, paths=self.plan.budget)
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -144,21 +145,20 @@ class PreparedPlan:
         return Inputs(sources, options, plan.settings, plan.specs(), plan.sweep, runs, progress, command)
 
     def terms(self) -> Terms:
-        """What decides the experiment's numbers, beside the cells' own terms; newer options only if they are set."""
-        plan, options, settings = self.plan, self.plan.options, self.plan.settings
+        """What decides the experiment's numbers, beside the cells' own terms."""
+        plan = self.plan
         repeats = f"{plan.live_repeats} {'repeat' if plan.live_repeats == 1 else 'repeats'}"
-        terms: Terms = {
+        terms = asdict(plan.options) | asdict(plan.settings) | {
             "cells": [cell.name for cell in self.cells],
             "pools": [f"{source.pool.name} {source.digest()[:16]}" for source in self.pools],
-            "strategies": list(plan.specs() or ()) or None, "sweep": plan.sweep, "paths": options.paths,
-            "window": options.window, "replay_parallel": plan.replay_parallel, "repeats": settings.repeats,
-            "seed": options.seed, "equal": settings.equal,
-            "live": f"{repeats}, {options.parallel} paths at once" if self.live else None,
+            "strategies": plan.specs(),
+            "sweep": plan.sweep,
+            "parallel": plan.replay_parallel,
+            "hurry": plan.replay_hurry,
+            "live": f"{repeats}, {plan.options.parallel} paths at once" if self.live else None,
         }  # fmt: skip
-        changed = changed_settings(options, settings)
-        if plan.replay_hurry is None:
-            changed.pop("hurry", None)  # what live runs do is part of their own terms
-        return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
+        del terms["jobs"]
+        return terms
 
 
 def prepare(plan: BenchPlan, chosen: Experiment, models: Sequence[Model]) -> PreparedPlan:
@@ -174,33 +174,25 @@ def prepare(plan: BenchPlan, chosen: Experiment, models: Sequence[Model]) -> Pre
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [load(**asdict(choice), seed=plan.options.seed) for choice in plan.datasets]
     cells = tuple(Cell(data, model) for model in models for data in loaded)
-    twice = next((name for name, count in Counter(cell.name for cell in cells).items() if count > 1), None)
-    if twice is not None:
+    names = [cell.name for cell in cells]
+    if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(
             f"two parts of the plan would be kept as {twice}; give a dataset's file, or an engine (name = …), another "
             "name"
         )
-    pools = tuple(Source.of(pool) for pool in plan.pools)
-    if not cells and not pools:
-        pools = (Source.of(BUILTIN_POOL),)
+    pools = tuple(map(Source.of, plan.pools or (() if cells else (BUILTIN_POOL,))))
     work = PreparedPlan(plan, chosen, cells, pools)
     if work.live and plan.settings.grader != "own":
         raise UsageError("live runs are graded by the kind of their answers: leave grader out, or live")
     if plan.options.deadline is not None and not work.live:
         raise UsageError("deadline is a limit for live runs, and this plan has none; leave it out, or add live")
-    specs = plan.specs() or ()
-    for spec in (*specs, *(work.strategies if work.live else ())):
-        if cells and parse(spec).warmup > plan.budget:
+    for strategy in map(parse, work.strategies if cells else plan.specs() or ()):
+        if cells:
+            work.options.check_budget(strategy)
+        if work.records and strategy.search is not None:
             raise UsageError(
-                f"{spec} warms up with {parse(spec).warmup} paths, the plan records {plan.budget}: allow at least "
-                f"{parse(spec).warmup} with --paths, or ask for "
-                f"{spec.partition(':')[0]}:warmup={fitting_warmup(plan.budget)}"
+                f"{strategy.name} samples as it searches, and {chosen.name} replays recorded paths: use `bench search`"
             )
-    searches = [spec for spec in specs if parse(spec).search is not None]
-    if work.records and searches:
-        raise UsageError(
-            f"{searches[0]} samples as it searches, and {chosen.name} replays recorded paths: use `bench search`"
-        )
     return work
 
 
@@ -276,22 +268,24 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
     if not work.live:
         return []
     file, plan = folder.path / "live" / "runs.jsonl", work.plan
-    options = replace(plan.options, paths=plan.budget)
     jobs = [work.live_jobs(cell) for cell in work.cells]
     if not work.records:
         meter.cells = len(work.cells) * len(work.strategies)
     meter.phase("runs", sum(map(len, jobs)))
-    with JsonLinesFile(file, asdict(options), "runs") as lines:
+    with JsonLinesFile(file, asdict(work.options), "runs") as lines:
         for cell, own in zip(work.cells, jobs, strict=True):
             executor = cell.model.executor or partial(in_process, cell.model.engine)
             at_once = plan.at_once or cell.model.engine.servers
-            asyncio.run(run_live(cell.label, executor, own, lines, options, at_once, meter))
+            asyncio.run(run_live(cell.label, executor, own, lines, work.options, at_once, meter))
     runs = {run.key: run for run in read_runs(file)}
     return [runs[key] for own in jobs for key in own]
 
 
-MOST_CHANGES: Final = 8
-"""Changes that a refusal names."""
+class SavedPlan(msgspec.Struct):
+    """The terms of recorded cells and of experiments, by name."""
+
+    cells: dict[str, Terms]
+    experiments: dict[str, Terms]
 
 
 class RunFolder(AbstractContextManager["RunFolder"]):
@@ -311,40 +305,34 @@ class RunFolder(AbstractContextManager["RunFolder"]):
 
     def check_plan(self, cells: dict[str, Terms], experiment: str, terms: Terms) -> None:
         """Refuse a plan that differs from the saved one, naming every change; else save it."""
-        plan = self._read()
-        cells, terms = json.loads(json.dumps([cells, terms]))
-        changed = _changes(plan["experiments"].get(experiment, terms), terms, "")
-        for name, cell_terms in cells.items():
-            changed += _changes(plan["cells"].get(name, cell_terms), cell_terms, f"{name}: ")
+        saved = self._read()
+        cells, terms = msgspec.json.decode(msgspec.json.encode([cells, terms]))
+        changed = _changes(saved.experiments.get(experiment, terms), terms)
+        for name, of_cell in cells.items():
+            changed += _changes(saved.cells.get(name, of_cell), of_cell, f"{name}: ")
         if changed:
-            more = f"; and {len(changed) - MOST_CHANGES} more" if len(changed) > MOST_CHANGES else ""
             raise UsageError(
-                f"{self.path} was begun with another plan. What changed: {'; '.join(changed[:MOST_CHANGES])}{more}. "
+                f"{self.path} was begun with another plan. What changed: {'; '.join(changed)}. "
                 "Give the same plan to go on, or another folder with -o to begin anew"
             )
-        plan["cells"] |= cells
-        plan["experiments"][experiment] = terms
-        self._save(plan)
+        self._save(SavedPlan(saved.cells | cells, saved.experiments | {experiment: terms}))
 
     def forget(self, experiment: str) -> None:
         """Allow another plan of an experiment that has no result yet; pools keep their terms."""
-        plan = self._read()
-        del plan["experiments"][experiment]
-        self._save(plan)
+        saved = self._read()
+        del saved.experiments[experiment]
+        self._save(saved)
 
-    def _read(self) -> Terms:
+    def _read(self) -> SavedPlan:
         if not self._file.exists():
-            return {"sureenough": __version__, "cells": {}, "experiments": {}}
+            return SavedPlan({}, {})
         try:
-            plan: Terms = json.loads(self._file.read_text("utf-8"))
-            if not isinstance(plan["cells"], dict) or not isinstance(plan["experiments"], dict):
-                raise ValueError
-        except (OSError, ValueError, TypeError, KeyError):
+            return msgspec.json.decode(self._file.read_bytes(), type=SavedPlan)
+        except (OSError, ValueError, msgspec.DecodeError):
             raise TraceError(f"{self._file} is not the plan of a run; give another folder with -o") from None
-        return plan
 
-    def _save(self, plan: Terms) -> None:
-        self.write(self._file, json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
+    def _save(self, plan: SavedPlan) -> None:
+        self.write(self._file, msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
 
     def write(self, file: Path, content: bytes) -> None:
         """Write a file of the folder durably; a reader never sees half of it."""
@@ -370,12 +358,10 @@ def is_complete(pool: Path) -> bool:
     return pool.exists() and not journal_of(pool).exists()
 
 
-def _changes(old: Any, new: Any, at: str) -> list[str]:
+def _changes(old: Terms, new: Terms, at: str = "") -> list[str]:
     """Every difference, by name; a value that one of the two does not have is None."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        names = [*new, *(name for name in old if name not in new)]
-        return [change for name in names for change in _changes(old.get(name), new.get(name), f"{at}{name} ")]
-    return [] if old == new else [f"{at.rstrip()} was {_shown(old)}, is {_shown(new)}"]
+    pairs = {name: (old.get(name), new.get(name)) for name in new | old}
+    return [f"{at}{name} was {_shown(was)}, is {_shown(now)}" for name, (was, now) in pairs.items() if was != now]
 
 
 def _shown(value: Any) -> str:
@@ -406,7 +392,6 @@ def _live_costs(work: PreparedPlan, pool: Path) -> tuple[float, float] | None:
     """Paths and tokens per live run, the mean of all strategies, from a replay; None without a complete pool."""
     if not is_complete(pool):
         return None
-    options = asdict(replace(work.plan.options, max_tokens=None))
-    del options["deadline"]
-    rows = compare(pool, list(work.strategies), repeats=1, **options).rows
+    given = {name: getattr(work.plan.options, name) for name in RunOptions.fields(live=False)}
+    rows = compare(pool, work.strategies, repeats=1, **given | {"max_tokens": None}).rows
     return sum(row.width for row in rows) / len(rows), sum(row.tokens for row in rows) / len(rows)

@@ -14,13 +14,13 @@ import numpy as np
 
 from sureenough.bench.experiment import Experiment, Found, Inputs, over_pools
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.paper.shared import CATEGORIES, VARIED, pool_windows, resampled, settings_note
+from sureenough.bench.paper.shared import CATEGORIES, VARIED, pool_windows, resampled, settings_note, source_names
 from sureenough.bench.replay import in_order
 from sureenough.bench.result import Axis, Figure, Series
 from sureenough.bench.tables import Cell, Table, columns
-from sureenough.core.confidence import Floats
+from sureenough.core.confidence import Floats, Windows
 from sureenough.core.options import RunOptions
-from sureenough.core.pruning import Tier, no_gate
+from sureenough.core.pruning import Gate, Tier, no_gate
 from sureenough.core.stop_rules import never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import by_count
@@ -114,47 +114,53 @@ def schemes() -> list[Scheme]:
 IN_VOTES: Final = ("sc", "ddc", "ddc-no-depth")
 
 
-def fates(window: int, seed: int) -> Iterator[Table | Figure]:
+FATES: Final = ("pruned: drop", "pruned: risk", "kept", "the trend alone would prune", "tokens")
+
+
+def fates(window: int, seed: int) -> Iterator[Found]:
     """What a gate that was calibrated on sound paths does to paths of each kind."""
     shares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     for trial in range(GATES):
         rng = np.random.default_rng((seed, trial))
-        warmup = synthetic_paths("sound", ["a"] * 16, rng)
-        scan_together(warmup, window)
-        gate = resolve("ddc").calibrate([path.windows(window) for path in warmup])
+        gate = resolve("ddc").calibrate(_windows(synthetic_paths("sound", ["a"] * 16, rng), window))
         trend = replace(gate, drop=-inf)  # the third tier alone
         for kind, of_kind in shares.items():
-            paths = synthetic_paths(kind, ["a"] * EACH, rng)
-            scan_together(paths, window)
-            windows = [path.windows(window) for path in paths]
-            closed = [gate.first_closed(one) for one in windows]
-            tiers = [None if one is None else one.tier for one in closed]
-            tokens = [p.tokens if one is None else one.tokens for p, one in zip(windows, closed, strict=True)]
+            windows = _windows(synthetic_paths(kind, ["a"] * EACH, rng), window)
+            counts = sum((shown_to(gate, one) for one in windows), Counter[str]())
             by_trend = sum(trend.first_closed(one) is not None for one in windows)
-            counts = [*(tiers.count(tier) for tier in (Tier.DROP, Tier.RISK, None)), by_trend, sum(tokens)]
-            of_kind.append([count / EACH for count in counts])
+            sums = [counts[Tier.DROP], counts[Tier.RISK], counts["kept"], by_trend, counts["tokens"] - counts["saved"]]
+            of_kind.append([count / EACH for count in sums])
     means = {kind: [resampled(column, seed) for column in np.array(gates).T] for kind, gates in shares.items()}
     rows: list[list[Cell]] = [[kind, GATES * EACH, *cells[:4], cells[4].value] for kind, cells in means.items()]
     shown = [
         *columns("text", "path"),
         *columns("count", "paths"),
-        *columns("percent", "pruned: drop", "pruned: risk", "kept", "the trend alone would prune"),
-        *columns("count", "tokens", unit="per path"),
+        *columns("percent", *FATES[:4]),
+        *columns("count", FATES[4], unit="per path"),
     ]
     notes = [
         f"each gate is calibrated on 16 sound paths and tests {EACH} paths of each kind; intervals resample gates",
         settings_note(window=window, budget="16 + 20 paths per gate", repeats=f"{GATES} gates, seed {seed}"),
     ]
     yield Table("synthetic", "Paths pruned and kept, by kind", shown, rows, notes)
-    series = [
-        Series(name, list(KINDS), [cells[place].value for cells in means.values()])
-        for place, name in enumerate(("pruned: drop", "pruned: risk"))
-    ]
+    series = [Series(FATES[n], list(KINDS), [cells[n].value for cells in means.values()]) for n in (0, 1)]
     y = Axis("paths, %", percent=True)
     yield Figure("synthetic", "Synthetic paths pruned, by tier", "bar", CATEGORIES, y, series)
 
 
-def votes(window: int, seed: int) -> Iterator[Table]:
+def _windows(paths: Sequence[RecordedPath], window: int) -> list[Windows]:
+    scan_together(paths, window)
+    return [path.windows(window) for path in paths]
+
+
+def shown_to(gate: Gate, windows: Windows) -> Counter[str]:
+    """What a gate does to a path: the tier that closes, or "kept"; its tokens, and those that are saved."""
+    closed = gate.first_closed(windows)
+    saved = windows.tokens - closed.tokens if closed else 0
+    return Counter({str(closed.tier) if closed else "kept": 1, "tokens": windows.tokens, "saved": saved})
+
+
+def votes(window: int, seed: int) -> Iterator[Found]:
     """How often the vote is right, if sound paths are right and hallucinations are wrong; by kind, and by part."""
     every = schemes()
     in_votes = [scheme for scheme in every if scheme.label in IN_VOTES]
@@ -239,13 +245,13 @@ NOTES: Final = (
 
 
 Counts = Counter[tuple[str, ...]]
-"""Sums over paths, repeats and questions: `(gate, "right", tier)` and `(gate, "wrong", tier)` count paths by the tier
-that closed, or "kept"; `(gate, "tokens")` and `(gate, "saved")` are tokens. A path without an answer is wrong."""
+"""Sums over paths, repeats and questions, by gate, side ("right", or "wrong", as a path without an answer), and what the
+gate does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadGates:
-    """The pipeline's task: calibrate each gate on each order, then show it all later paths."""
+    """The pipeline's work: calibrate each gate on each order, then show it all later paths."""
 
     gates: Sequence[str]  # strategies
     window: int
@@ -262,13 +268,11 @@ class ReadGates:
             order = in_order(question, repeat, self.seed, self.budget)
             for name in self.gates:
                 strategy = resolve(name)
-                gate = strategy.calibrate([path.windows(self.window) for path in order[: strategy.warmup]])
+                gate = strategy.calibrate(_windows(order[: strategy.warmup], self.window))
                 for path in order[strategy.warmup :]:
-                    closed = gate.first_closed(path.windows(self.window))
                     side = "right" if path.answer is not None and judged.right[path.answer] else "wrong"
-                    counts[name, side, str(closed.tier) if closed else "kept"] += 1
-                    counts[name, "tokens"] += path.tokens
-                    counts[name, "saved"] += path.tokens - closed.tokens if closed else 0
+                    for what, n in shown_to(gate, path.windows(self.window)).items():
+                        counts[name, side, what] += n
         return counts
 
 
@@ -278,16 +282,16 @@ def _real(inputs: Inputs) -> Iterator[Found]:
     rows: list[list[Cell]] = []
     drawn: dict[str, list[float | None]] = {"right": [], "wrong": []}  # the first gate's
     for one in pools:
-        source = one.opened.source
         counts = sum(one.values, Counts())
         for name in names:
-            row: list[Cell] = [source.dataset, source.model, name]
+            row: list[Cell] = [one.opened.source.dataset, one.opened.source.model, name]
             for side, shares in drawn.items():
                 by_tier = [counts[name, side, tier] for tier in Tier]
                 pruned, paths = sum(by_tier), sum(by_tier) + counts[name, side, "kept"]
                 row += [paths, *(n / paths if paths else None for n in by_tier), pruned / max(1, paths)]
                 shares += [pruned / max(1, paths)] if name == names[0] else []
-            rows.append([*row, counts[name, "saved"] / max(1, counts[name, "tokens"])])
+            saved, tokens = (sum(counts[name, side, what] for side in drawn) for what in ("saved", "tokens"))
+            rows.append([*row, saved / max(1, tokens)])
     shown = columns("text", "dataset", "model", "gate of")
     for side in drawn:
         shown += columns("count", f"{side} paths")
@@ -302,8 +306,7 @@ def _real(inputs: Inputs) -> Iterator[Found]:
         ),
     ]
     yield Table("real", "Right and wrong paths pruned on recorded pools", shown, rows, notes)
-    several = len({one.opened.source.model for one in pools}) > 1
-    places = [one.opened.source.label if several else one.opened.source.dataset for one in pools]
+    places = source_names([one.opened.source for one in pools])
     series = [Series(f"{names[0]}, {side}", [*places], shares) for side, shares in drawn.items()]
     y = Axis("paths pruned, %", percent=True)
     yield Figure("real", f"Paths pruned by the gate of {names[0]}", "bar", CATEGORIES, y, series)

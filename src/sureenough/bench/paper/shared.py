@@ -12,7 +12,7 @@ import numpy as np
 
 from sureenough.bench.experiment import Part, Results
 from sureenough.bench.paper import published
-from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.pipeline import OpenPool, Source
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
 from sureenough.bench.replay import CellResult, Line
 from sureenough.bench.result import Axis, Figure, Series, grouped
@@ -318,7 +318,8 @@ def cell_figure(name: str, title: str, y: Field[Line], sweep: Axis | None = None
 
     def build(results: Results) -> Iterator[Figure]:
         places = [[line.cell.label if sweep is None else float(line.cell.label) for line in lines] for lines in results]
-        every = [series(legend(lines, results), lines, x, y) for lines, x in zip(results, places, strict=True)]
+        names = source_names([lines[0].source for lines in results])
+        every = [series(*one, y) for one in zip(names, results, places, strict=True)]
         if len(results) > 1 and same_cells(results):
             means = [mean(map(y.number, same)) for same in zip(*results, strict=True)]
             every.append(Series("mean", [*places[0]], means))
@@ -327,7 +328,7 @@ def cell_figure(name: str, title: str, y: Field[Line], sweep: Axis | None = None
     return build
 
 
-def legend(lines: Sequence[CellResult], results: Results) -> str:
-    """The dataset, with its model if there are several."""
-    models = {other[0].source.model for other in results}
-    return lines[0].source.dataset if len(models) == 1 else lines[0].source.label
+def source_names(sources: Sequence[Source]) -> list[str]:
+    """The datasets, with their models if there are several."""
+    several = len({source.model for source in sources}) > 1
+    return [source.label if several else source.dataset for source in sources]
