@@ -13,7 +13,7 @@ from sureenough.bench import recommendation
 from sureenough.bench.judging import Equal, Grader
 from sureenough.bench.pipeline import DEFAULT_REPEATS, OpenPool, Progress, ReplaySettings, Source
 from sureenough.bench.recommendation import recommend, sentences
-from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
+from sureenough.bench.replay import ReplayCell, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
 from sureenough.bench.tables import Column, Field, Table, aligned, comma_separated, field, html, measure, table
@@ -97,16 +97,14 @@ def compare(
         jobs: processes; more than one needs `if __name__ == "__main__":` in a script.
         progress: called with the paths done and all paths.
     """
+    skip_damaged = skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged)
     settings = ReplaySettings(
-        repeats=repeats, equal=equal, grader=grader, kind=kind,
-        skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
-    )  # fmt: skip
+        repeats=repeats, equal=equal, grader=grader, kind=kind, skip_damaged=skip_damaged, jobs=jobs
+    )
     run = run_options(compare, RunOptions(), options)
     named = [strategies] if isinstance(strategies, str | Strategy) else strategies
     if named is not None and not named:
         raise UsageError("name at least one strategy to compare")
-    for strategy in map(resolve, named or ()):
-        run.check_budget(strategy)
 
     def cells(opened: OpenPool) -> list[ReplayCell]:
         chosen = [resolve(one) for one in (fitting_pool(COMPARED, opened, run.paths) if named is None else named)]
@@ -118,18 +116,13 @@ def compare(
     (results,) = replay_cells(
         [source], cells, settings, window=run.window, progress=progress or (lambda done, total: None), totals_only=True
     )  # fmt: skip
-    return _comparison(results, run, settings)
-
-
-def _comparison(results: Sequence[CellResult], options: RunOptions, settings: ReplaySettings) -> Comparison:
     opened, recorded = results[0].opened, max(results[0].opened.paths)
     longest = max((resolve(one.cell.strategy) for one in results), key=lambda strategy: strategy.warmup)
-    if recorded < longest.warmup:
-        replace(options, paths=recorded).check_budget(longest, recorded=True)
+    replace(run, paths=recorded).check_budget(longest, recorded=True)
     return Comparison(
         pool=opened.pool.name,
         rows=[result.row for result in results],
-        options=replace(options, paths=options.paths or recorded, window=opened.window),
+        options=replace(run, paths=run.paths or recorded, window=opened.window),
         settings=settings,
         recorded=recorded,
         damaged=opened.damaged,
@@ -208,10 +201,8 @@ def _flat(result: Comparison, row: Row) -> Json:
             flat |= {f"{name}_{key}": item for key, item in value.items()}
         elif name.endswith("interval"):
             flat |= {name + "_low": value[0], name + "_high": value[1]}
-        elif name == "learned":
-            flat[name] = json.dumps(value) if value else None
         elif name not in ("reasons", "notes"):
-            flat[name] = value
+            flat[name] = json.dumps(value) if isinstance(value, dict) else value
     flat |= {f"ended_{reason}": row.reasons.get(reason, 0.0) for reason in ("settled", "budget", "max_tokens")}
     return flat | {"notes": "; ".join([*result.notes, *row.notes])}
 
@@ -221,13 +212,11 @@ def to_json(results: Sequence[Comparison]) -> Json:
     return {
         "pools": [
             {
-                "pool": result.pool,
-                "recorded": result.recorded,
+                **{name: getattr(result, name) for name in ("pool", "recorded", "damaged")},
                 **_made_with(result),
-                "damaged": result.damaged,
                 "notes": list(result.notes),
                 "rows": [row.to_json() for row in result.rows],
-                "recommendation": recommendation.to_json(result.recommendation) if result.recommendation else None,
+                "recommendation": result.recommendation and recommendation.to_json(result.recommendation),
             }
             for result in results
         ]

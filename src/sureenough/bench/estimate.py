@@ -54,39 +54,43 @@ class Sampling:
         return sum(1 for _ in missing_paths(self.questions, self.paths, self.recorded))
 
 
-class Estimate(NamedTuple):
-    """The cost of one or several samplings."""
+class Cost(NamedTuple):
+    """What one or several samplings cost."""
 
-    lines: list[str]
-    tokens: float = 0.0
-    prompt: float = 0.0
-    seconds: float = 0.0
-    bound: bool = False  # tokens are at most so many
+    tokens: float
+    prompt: float
+    seconds: float
+    bound: bool  # tokens are at most so many
+
+    def text(self, money: Money, each: str = "", as_fast: str = "") -> str:
+        about, price = "at most" if self.bound else "about", money(self.prompt, self.tokens)
+        priced = f", {about} {price:,.2f} at the given prices." if price is not None else "."
+        return (
+            f"{about} {self.tokens:,.0f} tokens{each} and {self.prompt:,.0f} prompt tokens, "
+            f"{about} {duration(self.seconds)}{as_fast}{priced}"
+        )
 
 
 def estimate(samplings: Sequence[Sampling], money: Money) -> str:
     """The cost in a few lines; nothing is kept."""
-    costs = [_estimate(one, money) for one in samplings]
-    lines = [line for one in costs for line in one.lines]
+    pairs = [_estimate(one, money) for one in samplings]
+    lines, costs = [text for text, _ in pairs], [cost for _, cost in pairs]
     if len(costs) > 1:
-        tokens, prompt, seconds = (sum(getattr(one, name) for one in costs) for name in ("tokens", "prompt", "seconds"))
-        whole = Estimate([], tokens, prompt, seconds, any(one.bound for one in costs))
-        lines.append(f"In all {_cost_text(whole, money)}")
+        tokens, prompt, seconds, bounds = zip(*costs, strict=True)
+        lines.append(f"In all {Cost(sum(tokens), sum(prompt), sum(seconds), any(bounds)).text(money)}")
     return "\n".join(lines)
 
 
-def _estimate(sampling: Sampling, money: Money) -> Estimate:
+def _estimate(sampling: Sampling, money: Money) -> tuple[str, Cost]:
     missing, live = sampling.missing, sampling.live
     total = len(sampling.questions) * sampling.paths
-    parts = [_plural(len(sampling.questions), "question")]
-    parts += [_plural(total, "path")] if total else []
-    head = (sampling.label and f"{sampling.label}: ") + ", ".join(parts)
+    head = (sampling.label and f"{sampling.label}: ") + _plural(len(sampling.questions), "question")
+    head += f", {_plural(total, 'path')}" if total else ""
     if not missing and not live.runs:
-        return Estimate([f"{head}, all of them recorded: there is nothing to sample."])
+        return f"{head}, all of them recorded: there is nothing to sample.", Cost(0.0, 0.0, 0.0, False)
     if missing != total:
         head += f", of which {missing:,} are missing" if missing else ", all of them recorded"
-    if live.runs:
-        head += f"; {_plural(live.runs, 'live run')}"
+    head += f"; {_plural(live.runs, 'live run')}" if live.runs else ""
     step = max(1, len(sampling.questions) // SAMPLED_FIRST)
     some, began = sampling.questions[::step][:SAMPLED_FIRST], time.monotonic()
     journal: Any = _NoJournal()
@@ -99,19 +103,10 @@ def _estimate(sampling: Sampling, money: Money) -> Estimate:
     paths = missing + live.runs * live.paths
     tokens = missing * per_path + live.runs * (live.paths * per_path if live.tokens is None else live.tokens)
     seconds = (time.monotonic() - began) * paths / min(sampling.parallel, max(paths, 1))
-    cost = Estimate([], tokens, result.prompt_tokens / result.paths * paths, seconds, live.tokens is None)
+    cost = Cost(tokens, result.prompt_tokens / result.paths * paths, seconds, live.tokens is None)
     as_fast = f" if {sampling.parallel} paths at once run as fast as {result.paths}"
-    text = _cost_text(cost, money, f" ({per_path:,.0f} per path)", as_fast)
-    return cost._replace(lines=[f"{head}. Estimated from {_plural(result.paths, 'sampled path')}:", text])
-
-
-def _cost_text(cost: Estimate, money: Money, each: str = "", as_fast: str = "") -> str:
-    about, price = "at most" if cost.bound else "about", money(cost.prompt, cost.tokens)
-    return (
-        f"{about} {cost.tokens:,.0f} tokens{each} and {cost.prompt:,.0f} prompt tokens, "
-        f"{about} {duration(cost.seconds)}{as_fast}"
-        + (f", {about} {price:,.2f} at the given prices." if price is not None else ".")
-    )
+    text = cost.text(money, f" ({per_path:,.0f} per path)", as_fast)
+    return f"{head}. Estimated from {_plural(result.paths, 'sampled path')}:\n{text}", cost
 
 
 def _plural(number: int, noun: str) -> str:

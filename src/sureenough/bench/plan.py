@@ -136,30 +136,32 @@ def read_plan(
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise UsageError(f"{file} cannot be used: {getattr(error, 'strerror', None) or error}") from None
     table = dict(fallback or {}) | {name.replace("-", "_"): value for name, value in table.items()}
-    table |= {name: value for name, value in typed.items() if value is not None}
+    limit, typed_limit = table.pop("limit", None), typed.get("limit")
+    table |= {name: value for name, value in typed.items() if value is not None and name != "limit"}
     if sampling and table.get("datasets") and table.get("engines") in (None, [], ()):
         table["engines"] = [{}]  # the built-in model
     if sampling and isinstance(table.get("engines"), list):
         table["engines"] = [one | dict(sampling) if isinstance(one, dict) else one for one in table["engines"]]
     if not table.get("datasets") and fallback is not None and table.get("engines") == fallback.get("engines"):
         table.pop("engines", None)  # a server from the environment is used only if there are questions for it
-    limit = table.pop("limit", None)
-    return _plan(table, limit, str(file or "the plan"), override=typed.get("limit") is not None)
-
-
-def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: bool) -> BenchPlan:
     if isinstance(table.get("datasets"), list | tuple):
-        table["datasets"] = [_dataset(one, limit, where, override=override) for one in table["datasets"]]
-    if isinstance(engines := table.get("engines"), list | tuple):
-        for one in engines:
-            _refuse_unknown(one, _names(EngineChoice), f"{where}, engines")
-    own = _own_keys()
+        named = [{"dataset": one} if isinstance(one, str) else one for one in table["datasets"]]
+        first, last = {"limit": limit}, {} if typed_limit is None else {"limit": typed_limit}
+        table["datasets"] = [first | one | last if isinstance(one, dict) else one for one in named]
+    return _plan(table, str(file or "the plan"))
+
+
+def _plan(table: dict[str, Any], where: str) -> BenchPlan:
     _refuse_unknown(table, plan_keys(), where)
-    nested = {name: value for name, value in table.items() if name in own}
-    given = _only(table, RunOptions.fields())
-    run_options = {"parallel": LIVE_DEFAULTS.parallel, "hurry": LIVE_DEFAULTS.hurry} | given
-    nested |= {"options": run_options, "settings": _only(table, ReplaySettings.fields())}
-    nested["replay_hurry"] = given.get("hurry")
+    for name, kind in (("datasets", DatasetChoice), ("engines", EngineChoice)):
+        for one in table[name] if isinstance(table.get(name), list | tuple) else ():
+            _refuse_unknown(one, [field.name for field in fields(kind)], f"{where}, {name}")
+    parts = {"options": RunOptions.fields(), "settings": ReplaySettings.fields()}
+    nested: dict[str, Any] = {name: table[name] for name in table if not any(name in known for known in parts.values())}
+    for part, known in parts.items():
+        nested[part] = {name: value for name, value in table.items() if name in known}
+    nested["replay_hurry"] = nested["options"].get("hurry")
+    nested["options"] = {name: getattr(LIVE_DEFAULTS, name) for name in ("parallel", "hurry")} | nested["options"]
     try:
         return msgspec.convert(nested, BenchPlan, strict=True)
     except msgspec.ValidationError as error:
@@ -170,27 +172,8 @@ def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: boo
 
 def plan_keys() -> list[str]:
     """Every key of a plan, except `limit`, which is part of its datasets."""
-    return [*_own_keys(), *RunOptions.fields(), *ReplaySettings.fields()]
-
-
-def _own_keys() -> list[str]:
-    return [name for name in _names(BenchPlan) if name not in ("options", "settings", "replay_hurry")]
-
-
-def _dataset(one: Any, limit: int | None, where: str, *, override: bool) -> Any:
-    table = {"dataset": one} if isinstance(one, str) else one
-    if limit is not None and isinstance(table, dict):
-        table = table | {"limit": limit} if override else {"limit": limit} | table
-    _refuse_unknown(table, _names(DatasetChoice), f"{where}, datasets")
-    return table
-
-
-def _names(kind: Any) -> list[str]:
-    return [one.name for one in fields(kind)]
-
-
-def _only(table: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if name in names}
+    own = [field.name for field in fields(BenchPlan) if field.name not in ("options", "settings", "replay_hurry")]
+    return [*own, *RunOptions.fields(), *ReplaySettings.fields()]
 
 
 def _refuse_unknown(table: Any, known: Sequence[str], where: str) -> None:

@@ -107,15 +107,16 @@ class RunCells:
     cells: Sequence[ReplayCell]
     repeats: int
     totals_only: bool  # the answers of single questions are not kept
-    window: int | None  # of the summaries for cells that learn; None if these need the paths themselves
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
+        learning = [cell for cell in self.cells if learns(cell)]
         fixed: dict[int, States] = {n: [None] * self.repeats for n, cell in enumerate(self.cells) if not learns(cell)}
         runs = run_cells(self.cells, fixed, question, judged)
         answers = None if self.totals_only else answers_of(question, judged)
-        learned_from = None
-        if len(fixed) < len(self.cells):
-            learned_from = summarise(question, judged, self.window) if self.window else question
+        windows = {cell.options.window or 1 for cell in learning}
+        learned_from: HasPaths[RecordedPath | SummarisedPath] | None = question if learning else None
+        if len(windows) == 1 and not any(resolve(cell.strategy).prunes for cell in learning):
+            learned_from = summarise(question, judged, *windows)
         return QuestionRuns(runs, judged, len(question.paths), answers, learned_from)
 
 
@@ -197,32 +198,25 @@ def replay_cells(
     """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept.
 
     Any process runs the cells that do not learn on any question. Cells that learn must see the questions in order: they
-    run here, on summaries of the paths. If these do not suffice, one process does it all.
+    run here, on summaries of the paths (on the paths themselves if they prune, or read several windows).
     """
     opened = open_pools(sources, settings, window)
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in chain(*cells):
         cell.options.check_budget(resolve(cell.strategy))
-    learning = [[cell for cell in of_pool if learns(cell)] for of_pool in cells]
-    windows = [{cell.options.window or 1 for cell in of_pool} for of_pool in learning]
-    enough = max(map(len, windows)) <= 1 and not any(resolve(cell.strategy).prunes for cell in chain(*learning))
-    work = [
-        RunCells(of_pool, settings.repeats, totals_only, max(of_window, default=None) if enough else None)
-        for of_pool, of_window in zip(cells, windows, strict=True)
-    ]
     totals = [[StrategyRuns() for _ in of_pool] for of_pool in cells]
-    states = [_first_states(of_pool, settings.repeats) for of_pool in cells]
-    for n, one in map_questions(list(zip(opened, work, strict=True)), settings.jobs if enough else 1, progress):
-        late = run_cells(cells[n], states[n], one.learned_from, one.judged) if one.learned_from else {}
-        for number, runs in (one.runs | late).items():
-            totals[n][number].join(runs)
-        opened[n].paths.append(one.paths)
-        opened[n].questions += [one.answers] if one.answers else []
+    states: list[dict[int, States]] = [
+        {n: [resolve(cell.strategy).state] * settings.repeats for n, cell in enumerate(of_pool) if learns(cell)}
+        for of_pool in cells
+    ]
+    work = [(pool, RunCells(own, settings.repeats, totals_only)) for pool, own in zip(opened, cells, strict=True)]
+    for number, one in map_questions(work, settings.jobs, progress):
+        late = run_cells(cells[number], states[number], one.learned_from, one.judged) if one.learned_from else {}
+        for place, runs in (one.runs | late).items():
+            totals[number][place].join(runs)
+        opened[number].paths.append(one.paths)
+        opened[number].questions += [one.answers] if one.answers else []
     return [_results(*pool) for pool in zip(opened, cells, totals, states, strict=True)]
-
-
-def _first_states(cells: Sequence[ReplayCell], repeats: int) -> dict[int, States]:
-    return {n: [resolve(cell.strategy).state] * repeats for n, cell in enumerate(cells) if learns(cell)}
 
 
 def _results(
@@ -271,40 +265,32 @@ def recorded_paths(pool: Pool) -> int:
 def replay_notes(results: Sequence[CellResult], settings: ReplaySettings) -> list[str]:
     """What a reader of a source's table should know."""
     opened, recorded, row = results[0].opened, results[0].opened.paths, results[0].row
-    notes = list(opened.notes)
     budget = max(result.cell.options.paths or 0 for result in results)
-    short = sum(n < budget for n in recorded)
-    if short:
-        most = max(recorded)
-        notes.append(f"{short} questions have fewer than {budget} recorded paths ({most} at most); all were used")
     warmup = max(resolve(result.cell.strategy).warmup for result in results)
-    few = sum(n < warmup for n in recorded)
-    if few:
-        notes.append(f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up")
-    if 0 < row.graded < row.questions:
-        notes.append(
-            f"questions without a gold answer: {row.questions - row.graded} of {row.questions}; accuracy is that of "
-            "the others, all other columns are means over all"
-        )
-    if settings.equal == "string":
-        notes.append("answers were one candidate only if their strings are equal")
-    if settings.grader != "own":
-        notes.append(f"answers to mathematics were graded by math-verify {math_verify_version()}; votes do not use it")
-    if opened.judge.lost:
-        notes.append(f"{opened.judge.lost} answers were not graded by math-verify within its limits and count as wrong")
-    if opened.damaged:
-        notes.append(f"{opened.damaged} damaged rows were left out")
-    return notes + [note for result in results if (note := _learned_note(result.row)) is not None]
+    short, few = (sum(n < least for n in recorded) for least in (budget, warmup))
+    ungraded, lost = row.questions - row.graded, opened.judge.lost
+    notes = {
+        f"{short} questions have fewer than {budget} recorded paths ({max(recorded)} at most); all were used": short,
+        f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up": few,
+        f"questions without a gold answer: {ungraded} of {row.questions}; accuracy is that of the others, all other "
+        "columns are means over all": row.graded and ungraded,
+        "answers were one candidate only if their strings are equal": settings.equal == "string",
+        f"answers to mathematics were graded by math-verify {math_verify_version()}; votes do not use it":
+            settings.grader != "own",
+        f"{lost} answers were not graded by math-verify within its limits and count as wrong": lost,
+        f"{opened.damaged} damaged rows were left out": opened.damaged,
+    }  # fmt: skip
+    learned = [_learned_note(result.row) for result in results if result.row.learned is not None]
+    return [*opened.notes, *(note for note, holds in notes.items() if holds), *learned]
 
 
-def _learned_note(row: Row) -> str | None:
-    if row.learned is None:
-        return None
-    if not any(one["questions"] for one in row.learned.values()):
+def _learned_note(row: Row) -> str:
+    learned = row.learned or {}
+    if not any(one["questions"] for one in learned.values()):
         return f"{row.strategy} learned nothing of confidence: no question had five votes that do not all agree"
     parts = [
         f"{name.replace('_', ' ')} {one['r']:+.2f} from {one['questions']:.{0 if one['questions'] >= 1 else 1}f} "
         f"question{'' if one['questions'] == 1 else 's'}, weight {one['beta']:.2f}"
-        for name, one in row.learned.items()
+        for name, one in learned.items()
     ]
     return f"{row.strategy} learned how far confidence goes with agreement: {'; '.join(parts)}"

@@ -245,8 +245,7 @@ NOTES: Final = (
 
 
 Counts = Counter[tuple[str, ...]]
-"""Sums over paths, repeats and questions, by gate, side ("right", or "wrong", as a path without an answer), and what the
-gate does."""
+"""Sums over paths, repeats and questions: by gate, "right" or "wrong" (or no answer), and what `shown_to` counts."""
 
 
 @dataclass(frozen=True, slots=True)
