@@ -211,24 +211,6 @@ def test_a_cap_on_tokens() -> None:
     assert (out.reason, out.tokens.total - out.tokens.overrun) == ("max_tokens", 42)
 
 
-def test_cancellation_from_outside_returns_the_vote_so_far() -> None:
-    engine = scripted(lambda n: [tokens(r"\boxed{7}")] if n < 3 else [tokens("", 2), LONG])
-
-    async def cancelled() -> Outcome:
-        session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=4))
-        task = asyncio.create_task(run(Prompt.user("?"), engine, session, judge=live_judge()))
-        while engine.started < 7:
-            await asyncio.sleep(0.001)
-        task.cancel()
-        out = await task
-        assert not task.cancelled()
-        assert len(asyncio.all_tasks()) == 1
-        return out
-
-    out = asyncio.run(cancelled())
-    assert (out.answer, out.reason, engine.running) == ("7", "interrupted", 0)
-
-
 def test_observers_hear_everything_in_order() -> None:
     heard: list[ObservedEvent] = []
     actions: list[Action] = []
@@ -243,26 +225,6 @@ def test_observers_hear_everything_in_order() -> None:
     assert [type(action).__name__ for action in actions] == ["Start", "Classify", "Start", "Stop"]
     assert go(scripted(lambda n: [LONG]), deadline=0.0, observers=[observer]).reason == "deadline"
     assert Expired("deadline") in heard
-
-
-def test_an_observer_that_raises_is_noted_and_not_called_again() -> None:
-    calls = 0
-
-    def observer(event: ObservedEvent, made: Sequence[Action], snapshot: Snapshot) -> None:
-        nonlocal calls
-        calls += 1
-        raise ZeroDivisionError("of its own")
-
-    engine = scripted(lambda n: [tokens(r"\boxed{1}")])
-    out = go(engine, observers=[observer])
-    assert (out.answer, calls, engine.running) == ("1", 1, 0)
-    assert any("an observer failed" in note and "of its own" in note for note in out.notes)
-
-
-def test_equal_answers_are_told_as_one_class() -> None:
-    engine = scripted(lambda n: [tokens(rf"\boxed{{{['1/2', '0.5', '2'][n % 3]}}}")])
-    out = go(engine, paths=6, group=lambda answers: {a: {"0.5": "1/2"}.get(a, a) for a in answers})
-    assert out.votes == {"1/2": 4.0, "2": 2.0}
 
 
 def test_tokens_that_are_only_counted() -> None:

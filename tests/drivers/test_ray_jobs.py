@@ -38,65 +38,42 @@ class Actor:
 
 
 class Cluster:
-    """The module `ray`, connected to a cluster with one node."""
+    """The module `ray`, connected to a cluster with one node; what fails there is given.
+
+    Args:
+        making: raised instead of making an actor.
+        opening: raised when a runner opens its engine.
+        headless: the head node is lost when the first runner has been made.
+    """
 
     exceptions = SimpleNamespace(RayError=RayError)
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, making: Exception | None = None, opening: Exception | None = None, headless: bool = False
+    ) -> None:
         self.made: set[Actor] = set()
         self.killed: set[Actor] = set()
         self.kill = self.killed.add
+        self.making, self.opening, self.headless = making, opening, headless
+        self.failures = 0  # of the head node
 
     def nodes(self) -> list[dict[str, Any]]:
+        if self.headless and self.made:
+            self.failures += 1
+            raise ConnectionError("GCS is gone, key=hunter2")
         return [{"NodeID": "n1", "NodeManagerAddress": "10.0.0.2", "Alive": True, "Resources": {"CPU": 1.0}}]
 
     def opened(self) -> Any:
+        if self.opening is not None:
+            raise self.opening
         return asyncio.sleep(0)
 
     def make(self) -> Actor:
+        if self.making is not None:
+            raise self.making
         actor = Actor(self.opened)
         self.made.add(actor)
         return actor
-
-
-class Headless(Cluster):
-    """Loses its head node after the first runner was made."""
-
-    failures = 0
-
-    def nodes(self) -> list[dict[str, Any]]:
-        if self.made:
-            self.failures += 1
-            raise ConnectionError("GCS is gone, key=hunter2")
-        return super().nodes()
-
-
-class Lost(Headless):
-    """Loses its runner, too."""
-
-    def opened(self) -> Any:
-        raise RayError("died")
-
-
-class Unmade(Cluster):
-    """Cannot make an actor."""
-
-    def make(self) -> Actor:
-        raise ValueError("no such scheduling strategy")
-
-
-class Unsendable(Cluster):
-    """Cannot send the engine."""
-
-    def opened(self) -> Any:
-        raise TypeError("cannot pickle '_thread.lock' object")
-
-
-class Dying(Cluster):
-    """Its runners die when they open their engines."""
-
-    def opened(self) -> Any:
-        raise RayError("the worker died")
 
 
 def call(cluster: Any) -> Any:
@@ -117,10 +94,26 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("cluster", "kind", "message"),
     [
-        (Lost(), EngineUnavailable, r"does not list its nodes \(GCS is gone, key=\*\*\*\)"),
-        (Unmade(), EngineRejected, "no runner can start on node 10.0.0.2: no such scheduling strategy"),
-        (Unsendable(), EngineRejected, "no runner can start on node 10.0.0.2: cannot pickle"),
-        (Dying(), EngineUnavailable, "the last: on node 10.0.0.2: the worker died"),
+        (
+            Cluster(opening=RayError("died"), headless=True),
+            EngineUnavailable,
+            r"does not list its nodes \(GCS is gone, key=\*\*\*\)",
+        ),
+        (
+            Cluster(making=ValueError("no such scheduling strategy")),
+            EngineRejected,
+            "no runner can start on node 10.0.0.2: no such scheduling strategy",
+        ),
+        (
+            Cluster(opening=TypeError("cannot pickle '_thread.lock' object")),
+            EngineRejected,
+            "no runner can start on node 10.0.0.2: cannot pickle",
+        ),
+        (
+            Cluster(opening=RayError("the worker died")),
+            EngineUnavailable,
+            "the last: on node 10.0.0.2: the worker died",
+        ),
     ],
 )
 def test_an_error_at_the_start_ends_the_work(cluster: Cluster, kind: type[EngineError], message: str) -> None:
@@ -131,14 +124,14 @@ def test_an_error_at_the_start_ends_the_work(cluster: Cluster, kind: type[Engine
 
 
 def test_a_cluster_that_is_gone_before_the_first_call() -> None:
-    cluster = Headless()
+    cluster = Cluster(headless=True)
     cluster.make()
     with pytest.raises(EngineUnavailable, match="does not list its nodes"):
         call(cluster)
 
 
 def test_runners_go_on_while_the_head_node_is_gone() -> None:
-    cluster: Any = Headless()
+    cluster: Any = Cluster(headless=True)
 
     async def use() -> list[int]:
         async with RayJobs(cluster, lambda: Fake(lambda seed: []), parallel=1, calls=1) as opened:

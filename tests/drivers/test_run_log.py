@@ -39,12 +39,27 @@ class Scripted(Engine):
         yield [se.Token(rf"\boxed{{{('0.5', '1/2', '3')[last]}}}", 0.9, 9.0)]
 
 
-def run(strategy: str = "ddc:warmup=4", interval: float = 0.0, **options: Any) -> tuple[RunLogWriter, se.Outcome]:
+def run(
+    strategy: str = "ddc:warmup=4", interval: float = 0.0, engine: Engine | None = None, **options: Any
+) -> tuple[RunLogWriter, se.Outcome]:
+    """The log of a run, which adds up to what its writer has, and the outcome."""
     log = RunLogWriter({"question": "?", "strategy": strategy}, interval=interval)
     given = {"paths": 12, "parallel": 4, "window": 8} | options
-    out = se.ask("?", Scripted(), strategy, observers=[log], **given)
+    out = se.ask("?", engine or Scripted(), strategy, observers=[log], **given)
     log.end(out)
+    assert state(folded(log.lines)) == state(log.view)
     return log, out
+
+
+class Chunks(Engine):
+    """Every path has the same chunks."""
+
+    def __init__(self, *chunks: Any) -> None:
+        self.chunks = chunks
+
+    async def stream(self, prompt: Any, *, seed: int) -> Any:
+        for chunk in self.chunks:
+            yield chunk
 
 
 def folded(lines: Iterator[bytes] | list[bytes]) -> RunView:
@@ -63,7 +78,6 @@ def state(view: RunView) -> Any:
 def test_the_lines_add_up_to_the_outcome(strategy: str) -> None:
     log, out = run(strategy)
     view = folded(log.lines)
-    assert state(view) == state(log.view)
     votes = {view.answer(path): weight for path, weight in view.summary["votes"]}
     assert votes == pytest.approx(out.votes)
     assert list(votes) == list(out.votes)
@@ -88,50 +102,26 @@ def test_lines_that_are_written_rarely_add_up_to_the_same() -> None:
 def test_paths_are_redrawn_when_the_window_is_chosen(strategy: str) -> None:
     """The points of early paths had the stride of the smallest window."""
 
-    class Long(Scripted):
-        async def stream(self, prompt: Any, *, seed: int) -> Any:
-            for token in range(300):
-                yield [se.Token(f"{token} ", 0.9, 9.0 - token / 100)]
-            yield [se.Token(r"\boxed{7}", 0.9, 9.0)]
-
-    log = RunLogWriter({"question": "?", "strategy": strategy}, interval=0.0)
-    out = se.ask("?", Long(), strategy, paths=12, parallel=4, observers=[log])
-    log.end(out)
-    view = folded(log.lines)
-    assert state(view) == state(log.view)
+    falling = [[se.Token(f"{token} ", 0.9, 9.0 - token / 100)] for token in range(300)]
+    log, out = run(strategy, engine=Chunks(*falling, [se.Token(r"\boxed{7}", 0.9, 9.0)]), window=None)
+    view = log.view
     assert (view.summary["window"], view.summary["stride"]) == (out.window, out.window // 8) == (64, 8)
     assert {len(path["points"]) for path in view.paths.values() if path["fate"] == "kept"} == {301 // 8}
 
 
 def test_paths_that_their_engine_watches_are_drawn_by_what_it_reports() -> None:
-    class Watching(Scripted):
-        async def stream(self, prompt: Any, *, seed: int) -> Any:
-            yield Report(32, tail=8.0)
-            yield Report(32, tail=6.0)
-            yield Report(10, tail=float("nan"))
-            summary = Summary(75, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0)
-            yield End(text=r"\boxed{7}", unread=1, summary=summary)
-
-    log = RunLogWriter({"question": "?", "strategy": "sure"}, interval=0.0)
-    out = se.ask("?", Watching(), "sure", paths=4, window=64, observers=[log])
-    log.end(out)
-    view = folded(log.lines)
-    assert state(view) == state(log.view)
+    reports = Report(32, tail=8.0), Report(32, tail=6.0), Report(10, tail=float("nan"))
+    end = End(text=r"\boxed{7}", unread=1, summary=Summary(75, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
+    view = run("sure", engine=Chunks(*reports, end), paths=4, window=64)[0].view
     assert view.summary["stride"] == 8
     assert view.paths[0]["points"] == [8.0, 8.0, 8.0, 8.0, 7.5, 7.0, 6.5, 6.0]
     assert (view.paths[0]["confidence"], view.paths[0]["tokens"]) == (6.0, 75)
 
 
 def test_any_reported_confidence_gives_a_log_that_can_be_read(tmp_path: Path) -> None:
-    class Lying(Scripted):
-        async def stream(self, prompt: Any, *, seed: int) -> Any:
-            for tail in (-1.7e308, 1.7e308, float("inf"), 9.0):
-                yield Report(16, tail=tail)
-            yield End(text=r"\boxed{7}", summary=Summary(64, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
-
-    log = RunLogWriter({"question": "?", "strategy": "sure"}, interval=0.0)
-    log.end(se.ask("?", Lying(), "sure", paths=1, window=64, observers=[log]))
-    save_log(tmp_path / "log", log.lines)
+    reports = [Report(16, tail=tail) for tail in (-1.7e308, 1.7e308, float("inf"), 9.0)]
+    end = End(text=r"\boxed{7}", summary=Summary(64, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
+    save_log(tmp_path / "log", run("sure", engine=Chunks(*reports, end), paths=1, window=64)[0].lines)
     assert folded([raw for raw, _ in read_log(tmp_path / "log")]).paths[0]["points"] == [9.0] * 8
 
 

@@ -108,16 +108,6 @@ def check(paths: list[RecordedPath], window: int, strategy: Strategy, delta: flo
         assert (out.answer, out.started, out.tokens.total) == (answer, started, tokens)
 
 
-@pytest.mark.parametrize("parallel", [2, 7, 40])
-@pytest.mark.parametrize("hurry", [None, 0.0, 0.25, 2.0])
-@pytest.mark.parametrize("seed", range(5))
-def test_any_width_planned_or_not_gives_the_same_answer(seed: int, parallel: int, hurry: float | None) -> None:
-    paths = random_paths(seed)
-    alone = replay(paths, parse("sure"), RunOptions(paths=40, window=12))
-    wide = replay(paths, parse("sure"), RunOptions(paths=40, window=12, parallel=parallel, hurry=hurry))
-    assert (wide.answer, wide.votes, wide.reason) == (alone.answer, alone.votes, alone.reason)
-
-
 def test_more_hurry_spends_tokens_and_saves_steps(real_questions: list[Question]) -> None:
     """At hurry 0 only the need counts; from hurry 64 on, the first path that ends lets all run."""
     spent = []

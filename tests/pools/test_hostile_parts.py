@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from sureenough.cli import app
 from sureenough.errors import SureEnoughError, TraceError
 from sureenough.pools import Pool
-from sureenough.pools.schema import KEY
 from tests.pools.test_parts import write_parts
 
 # -- addresses
@@ -113,24 +112,3 @@ def test_a_part_that_is_replaced(tmp_path: Path, how: str, read: Any) -> None:
     pq.write_table(replaced(pq.read_table(part), how), part)
     with pytest.raises(TraceError, match=r"part-00001\.parquet"):
         read(pool)
-
-
-# -- columns and metadata
-
-
-@pytest.mark.parametrize("name", ["path", "seed", "level"])
-@pytest.mark.parametrize("value", ["x", 1.5, [1], True])
-def test_numbers_must_be_integers(tmp_path: Path, name: str, value: Any) -> None:
-    part = write_parts(tmp_path, "ab") / "part-00000.parquet"
-    table = pq.read_table(part)
-    rest = table.drop_columns([name]) if name in table.schema.names else table
-    pq.write_table(rest.append_column(name, pa.array([value] * len(table))), part)
-    with pytest.raises(TraceError, match=f"column {name} is .*; it must be int"):
-        Pool(tmp_path)
-
-
-def test_metadata_that_is_nested_too_deep(tmp_path: Path) -> None:
-    part = write_parts(tmp_path, "ab") / "part-00000.parquet"
-    pq.write_table(pq.read_table(part).replace_schema_metadata({KEY: b"[" * 100_000}), part)
-    with pytest.raises(TraceError, match="metadata is not JSON"):
-        Pool(tmp_path)

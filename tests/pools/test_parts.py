@@ -17,7 +17,6 @@ from sureenough.cli import app
 from sureenough.cli.replay import find_question
 from sureenough.errors import SureEnoughError, TraceError
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, is_pool, write_pool
-from sureenough.pools.schema import KEY
 from tests.bench.making import make_pool
 
 INFO = PoolInfo(dataset="numbers", model="none", window=8)
@@ -161,14 +160,6 @@ def test_parts_of_other_columns(tmp_path: Path) -> None:
     write_parts(tmp_path, "ab")
     write_pool(tmp_path / "part-1.parquet", [question("c")], INFO, optional=["seed"])
     with pytest.raises(TraceError, match=r"part-1\.parquet has column seed int64, .*part-00000\.parquet has none"):
-        Pool(tmp_path)
-
-
-def test_a_part_of_another_version(tmp_path: Path) -> None:
-    write_parts(tmp_path, "ab", "cd")
-    part = tmp_path / "part-00001.parquet"
-    pq.write_table(pq.read_table(part).replace_schema_metadata({KEY: b'{"schema": 2}'}), part)
-    with pytest.raises(TraceError, match=r"part-00001\.parquet: schema 2, this version reads 1"):
         Pool(tmp_path)
 
 

@@ -161,37 +161,35 @@ def test_a_missing_column(tmp_path: Path, column: str) -> None:
         Pool(pool_file(tmp_path, [{}], **{column: ...}))
 
 
-def test_a_column_of_the_wrong_kind(tmp_path: Path) -> None:
-    file = tmp_path / "p.parquet"
-    good = table([{}])
-    pq.write_table(good.set_column(good.schema.get_field_index("conf"), "conf", pa.array(["high"])), file)
-    with pytest.raises(TraceError, match="column conf is string; it must be a list of floats"):
-        Pool(file)
+def with_column(file: Path, name: str, values: Any, rows: int = 1) -> Path:
+    """A pool in which one column has other values."""
+    good = table([{"path": number} for number in range(rows)])
+    rest = good.drop_columns([name]) if name in good.schema.names else good
+    pq.write_table(rest.append_column(name, values), file)
+    return file
 
 
-def test_answers_that_are_no_strings(tmp_path: Path) -> None:
-    file = tmp_path / "p.parquet"
-    good = table([{}])
-    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", pa.array([7])), file)
-    with pytest.raises(TraceError, match="column answer is int64; it must be string"):
-        Pool(file)
-
-
-def test_text_that_is_no_text(tmp_path: Path) -> None:
-    file = tmp_path / "p.parquet"
-    broken = pa.StringArray.from_buffers(1, *pa.array([b"\xff\xfe"], pa.binary()).buffers()[1:])
-    good = table([{}])
-    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
-    with pytest.raises(TraceError, match="row 0: its answer is not UTF-8 text"):
-        list(Pool(file))
+@pytest.mark.parametrize(
+    ("column", "value", "wanted"),
+    [
+        ("conf", "high", "column conf is string; it must be a list of floats"),
+        ("peak", [1], "column peak is list<.*int64>; it must be a list of floats"),
+        ("answer", 7, "column answer is int64; it must be string"),
+        *[(name, value, f"column {name} is .*; it must be int") for name in ("path", "seed", "level")
+          for value in ("x", 1.5, [1], True)],
+    ],
+)  # fmt: skip
+def test_a_column_of_the_wrong_kind(tmp_path: Path, column: str, value: Any, wanted: str) -> None:
+    with pytest.raises(TraceError, match=wanted):
+        Pool(with_column(tmp_path / "p.parquet", column, pa.array([value])))
 
 
 def test_one_broken_text_spoils_its_own_row_only(tmp_path: Path) -> None:
-    file = tmp_path / "p.parquet"
     texts = [b"\xff\xfe" if i == 700 else b"7" for i in range(1200)]
     broken = pa.StringArray.from_buffers(1200, *pa.array(texts, pa.binary()).buffers()[1:])
-    good = table([{"path": i} for i in range(1200)])
-    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
+    file = with_column(tmp_path / "p.parquet", "answer", broken, rows=1200)
+    with pytest.raises(TraceError, match="row 700: its answer is not UTF-8 text"):
+        list(Pool(file))
     pool = Pool(file, skip_damaged=True)
     assert [len(q.paths) for q in pool] == [1199]
     assert pool.damaged == 1
@@ -206,6 +204,7 @@ def test_an_empty_pool(tmp_path: Path) -> None:
     ("said", "says"),
     [
         (b"{", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
         (b"[]", "not a JSON object"),
         (b'{"schema": 9}', "schema 9, this version reads 1"),
         (b'{"window": 0}', "its window is 0; it must be a whole number"),
