@@ -34,7 +34,7 @@ from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.watch import client
 from sureenough.engines.watch.protocol import SOCKET_ENV
-from sureenough.vllm.kernels.batched import RESULT_COLUMNS
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS
 from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import PathRecords, serve_records
 

@@ -17,7 +17,7 @@ from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
 from sureenough.pools import Pool, Question
 from sureenough.spec import parse
-from sureenough.vllm.kernels.batched import RESULT_COLUMNS
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS
 from sureenough.vllm.records import PathRecords
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 

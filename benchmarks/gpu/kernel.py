@@ -26,7 +26,7 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.vllm.kernels.top_k import GroupShape, top_k_signals
+from sureenough.vllm.kernels.top_k import GroupShape, Workspace, top_k_signals
 
 K = 20
 Keep = Callable[[str, object], None]
@@ -55,7 +55,8 @@ def check() -> dict[str, Any]:
             for kind, logits in common.odd_rows(vocab, dtype).items():
                 k = min(K, vocab)
                 rows = rows_of(logits).flip(0)
-                computed, wanted = top_k_signals(logits, rows, k), common.exact(logits[rows.long()], k)
+                computed = top_k_signals(logits, rows, k, Workspace(len(rows), vocab, logits.device))
+                wanted = common.exact(logits[rows.long()], k)
                 pairs = zip(computed, wanted, strict=True)
                 error = max(float(((f - w).abs() / w.abs().clamp(min=1.0)).max()) for f, w in pairs)
                 error = float("inf") if math.isnan(error) else error
@@ -96,7 +97,8 @@ def tune(rows: int, vocab: int, name: str, seconds: float) -> list[tuple[float, 
     times = []
     for shape in SHAPES:
         try:
-            ms = common.on_device(partial(top_k_signals, rows=index, k=K, shape=shape), batches, seconds)
+            workspace = Workspace(rows, vocab, index.device, shape)
+            ms = common.on_device(partial(top_k_signals, rows=index, k=K, workspace=workspace), batches, seconds)
             times.append((ms, repr(shape)))
         except Exception as error:  # this device cannot run every shape
             times.append((float("inf"), f"{shape!r}: {type(error).__name__} {str(error)[:80]}"))
@@ -110,9 +112,7 @@ def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[st
         batches = common.inputs(rows, vocab, dtype)
         index = torch.arange(rows, dtype=torch.int32, device="cuda")
 
-        def ours(logits: torch.Tensor, index: torch.Tensor = index) -> object:
-            return top_k_signals(logits, index, K)
-
+        ours = partial(top_k_signals, rows=index, k=K, workspace=Workspace(rows, vocab, index.device))
         reads = {how: common.on_device(read, batches, 0.1) for how, read in READS.items()}
         line = {
             "rows": rows, "vocab": vocab, "dtype": name,

@@ -25,10 +25,11 @@ import common
 
 from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
-from sureenough.engines.watch.protocol import TIERS, WatchRequest
-from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
+from sureenough.engines.watch.protocol import TIERS, K, WatchRequest
 from sureenough.vllm.kernels.monitor_step import launch_step
-from sureenough.vllm.monitor import BatchMonitor, State, empty_state, row_signals, start_path
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, BatchState
+from sureenough.vllm.kernels.top_k import Workspace, top_k_signals
+from sureenough.vllm.monitor import BatchMonitor, DevicePaths
 from sureenough.vllm.records import PathRecords
 
 CODES = {tier: code for code, tier in TIERS.items()}
@@ -80,9 +81,9 @@ def decisions(tokens: int) -> dict[str, Any]:
     steps = tokens // ROWS
     windows = [(64, 256, 1000, 2048)[i % 4] if i % 8 else (1, 2, 3, 5)[i // 8 % 4] for i in range(ROWS)]
     rows = [row_of_paths(i, steps, window) for i, window in enumerate(windows)]
-    state = empty_state(ROWS, 2048, torch.device("cuda"))
+    paths = DevicePaths(ROWS, 2048, torch.device("cuda"))
     for slot, (gate, _) in enumerate(rows):
-        start_path(state, slot, windows[slot], gate, 0)
+        paths.start(slot, windows[slot], gate, 0)
     tokens_of_rows = torch.tensor(
         [[list(token) for token in each] for _, each in rows], dtype=torch.float64, device="cuda"
     )
@@ -95,7 +96,7 @@ def decisions(tokens: int) -> dict[str, Any]:
     start = time.perf_counter()
     for at in range(steps):
         peak, conf = tokens_of_rows[at, :, 1].contiguous(), tokens_of_rows[at, :, 2].contiguous()
-        results[at] = launch_step(state, logits, places, before[at], peak, conf)
+        launch_step(paths.state, logits, places, before[at], peak, conf, results[at])
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     wanted, means = tokens_of_rows[:, :, 3:], results[:, :, RESULT_LOWEST : RESULT_TAIL + 1]
@@ -142,12 +143,16 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
     host = (time.perf_counter() - start) / 12 * 1e3
     torch.cuda.synchronize()
     index = torch.arange(rows, dtype=torch.int32, device="cuda")
-    alone = common.on_device(lambda logits: row_signals(logits, index), batches, 0.3)
-    signals = row_signals(batches[0], index)
+    workspace = Workspace(rows, vocab, batches[0].device)
+    alone = common.on_device(lambda logits: top_k_signals(logits, index, K, workspace), batches, 0.3)
+    signals = top_k_signals(batches[0], index, K, workspace)
+    results = torch.empty((rows, RESULT_COLUMNS), dtype=torch.float64, device="cuda")
+    assert isinstance(monitor.paths, DevicePaths)
+    state = monitor.paths.state
     by_turn = {}
     for name, at in (("in a block", 3000), ("at a block's end", 4096)):
         table = torch.stack((index, index, torch.full_like(index, at)))
-        by_turn[name] = common.on_device(partial(_state_alone, monitor.state, table, signals), batches, 0.2)
+        by_turn[name] = common.on_device(partial(_state_alone, state, table, signals, results), batches, 0.2)
     reads = min(common.on_device(lambda logits: logits.amax(dim=-1), batches, 0.1),
                 common.on_device(lambda logits: logits.sum(), batches, 0.1))  # fmt: skip
     return {
@@ -155,12 +160,15 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
         "one of 32 steps": steady, "host": host,
         "behind a model": {"median": behind[30], "90%": behind[54], "most": behind[-1]},
         "signals alone": alone, "state alone": by_turn, "a step with nothing watched": idle, "one read": reads,
-        "state MiB": sum(part.nbytes for part in monitor.state) / 2**20,
+        "state MiB": sum(part.nbytes for part in state) / 2**20,
     }  # fmt: skip
 
 
-def _state_alone(state: State, table: torch.Tensor, signals: tuple[torch.Tensor, ...], logits: torch.Tensor) -> object:
-    return launch_step(state, logits, table[:2], table[2], *signals)
+def _state_alone(
+    state: BatchState, table: torch.Tensor, signals: tuple[torch.Tensor, torch.Tensor], results: torch.Tensor,
+    logits: torch.Tensor,
+) -> None:  # fmt: skip
+    launch_step(state, logits, table[:2], table[2], *signals, results)
 
 
 def ends() -> dict[str, Any]:

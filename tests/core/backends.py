@@ -7,25 +7,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sureenough.core.confidence import TIER_NONE, Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
 from sureenough.engines.watch.protocol import TIERS
-from sureenough.vllm.kernels.batched import (
+from sureenough.vllm.kernels.steps import (
+    END_LOGIT,
     RESULT_COLUMNS,
     RESULT_LOWEST,
     RESULT_TAIL,
     RESULT_TIER,
     RESULT_TOTAL_CONF,
     RESULT_TOTAL_PEAK,
-    Arrays,
-    Ints,
-    empty_arrays,
-    push_batch,
+    HostPath,
 )
 from tests.requirements import require
 
 ETA = 0.5
+Ints = NDArray[np.int64]
 KINDS = ("noise", "walk", "ramp", "steps", "flat", "cliff", "half", "loop", "tiny", "spike")
 
 
@@ -123,51 +123,52 @@ def by_steps(cases: Sequence[Case], step: Step) -> list[Observed]:
     return observed
 
 
-def batch_arrays(cases: Sequence[Case]) -> Arrays:
-    arrays = empty_arrays(len(cases), max(case.window for case in cases))
-    arrays.windows[:] = [case.window for case in cases]
-    arrays.gates[:] = [[case.gate.trust, case.gate.drop, case.gate.risk, case.gate.eta] for case in cases]
-    return arrays
+def by_host(cases: Sequence[Case], discarded: Callable[[], int] = int) -> list[Observed]:
+    """What vLLM's monitor does on a CPU; before each token, so many others may be discarded."""
+    paths = [HostPath(case.window, case.gate, 3) for case in cases]
 
+    def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
+        tokens = list(zip(slots.tolist(), tokens_before.tolist(), peak.tolist(), conf.tolist(), strict=True))
+        for slot, before, *_ in tokens:
+            for _ in range(discarded()):
+                paths[slot].push(before, 0.5, 99.0)
+        return np.array([paths[slot].push(*token) for slot, *token in tokens])
 
-def by_batches(cases: Sequence[Case]) -> list[Observed]:
-    arrays = batch_arrays(cases)
-    return by_steps(cases, lambda *arguments: push_batch(arrays, *arguments))
+    return by_steps(cases, step)
 
 
 def by_triton(cases: Sequence[Case]) -> list[Observed]:
-    """The kernel and numpy side by side: also the logits that they change, and the state that they keep, are equal."""
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
     torch: Any = require("torch")
     require("triton")
     from sureenough.vllm.kernels.monitor_step import launch_step
-    from sureenough.vllm.monitor import empty_state, start_path, step_rows
+    from sureenough.vllm.monitor import empty_state
 
-    longest = max(case.window for case in cases)
-    states = [empty_state(len(cases) + 2, longest, torch.device("cpu")) for _ in range(2)]
-    for slot, case in enumerate(cases):
-        for state in states:
-            start_path(state, slot, case.window, case.gate, 3)
+    state = empty_state(len(cases) + 2, max(case.window for case in cases), torch.device("cpu"))
+    for slot, (_, _, window, gate) in enumerate(cases):
+        state.windows[slot], state.end_tokens[slot] = window, 3
+        state.gates[slot] = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta])
 
     def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
-        logits = [torch.zeros(len(slots), 8) for _ in states]
+        logits = torch.zeros(len(slots), 8)
         rows = np.arange(len(slots))[::-1]
         places = torch.from_numpy(np.stack((rows, slots)).astype(np.int32))
-        inputs = [torch.from_numpy(part) for part in (tokens_before.astype(np.int32), peak, conf)]
-        if tokens_before[0] % 3 == 0:  # a repeated step changes nothing
-            launch_step(states[0], logits[0], places, *inputs)
-        results = launch_step(states[0], logits[0], places, *inputs)
-        assert torch.equal(results, step_rows(states[1], logits[1], places, *inputs))
-        assert torch.equal(*logits)
-        # The sum over a whole block is never used: windows of one token may get another one from a repeated step.
-        kept = [(state.states, state.blocks, state.suffixes[:, :, 1:]) for state in states]
-        assert all(torch.equal(one, other) for one, other in zip(*kept, strict=True))
+        counts = torch.from_numpy(tokens_before.astype(np.int32))
+        results = torch.empty((len(slots), RESULT_COLUMNS), dtype=torch.float64)
+        if tokens_before[0] % 3 == 0:  # a token that is discarded changes nothing
+            other = torch.from_numpy(np.stack((peak / 2, conf + 1)))
+            launch_step(state, torch.zeros(len(slots), 8), places, counts, other[0], other[1], results)
+        launch_step(state, logits, places, counts, torch.from_numpy(peak), torch.from_numpy(conf), results)
+        pruned = results[:, RESULT_TIER] != TIER_NONE
+        wanted = torch.zeros(len(slots), 8)
+        wanted[places[0].long()[pruned], 3] = END_LOGIT
+        assert torch.equal(logits, wanted)
         return np.array(results.numpy())
 
     return by_steps(cases, step)
 
 
-BACKENDS = {"streaming": by_streaming, "batched": by_batches, "triton": by_triton}
+BACKENDS = {"streaming": by_streaming, "host": by_host, "triton": by_triton}
 
 
 def middle_of_gap(values: Floats) -> float:

@@ -1,8 +1,8 @@
-"""The four implementations of the window formulas (array, streaming, batched numpy, Triton) and the equations read
-literally, with numpy's eigendecomposition: the same paths through all of them.
+"""The three implementations of the window formulas (array, streaming, Triton) and the equations read literally, with
+numpy's eigendecomposition: the same paths through all of them.
 
-Array, streaming and batched agree to the last bit. So does Triton, except for windows that it sums again in another
-order. It runs under its interpreter if torch and Triton are installed.
+Array and streaming agree to the last bit. So does Triton, except for windows that it sums again in another order. It
+runs under its interpreter if torch and Triton are installed. On a CPU, vLLM's monitor streams.
 """
 
 from __future__ import annotations
@@ -21,17 +21,14 @@ from sureenough.core.pruning import Calibrate, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines.watch.protocol import TIERS
 from sureenough.pools import Pool, Question, RecordedPath
-from sureenough.vllm.kernels.batched import Ints, push_batch
 from tests import literal
 from tests.core.backends import (
     BACKENDS,
     ETA,
     KINDS,
     Case,
-    batch_arrays,
     by_array,
-    by_batches,
-    by_steps,
+    by_host,
     by_streaming,
     cases_of,
     middle_of_gap,
@@ -147,7 +144,7 @@ def test_backends_agree_on_every_kind_of_path(backend: str) -> None:
         assert one == wanted, case
 
 
-@pytest.mark.parametrize("backend", ["streaming", "batched"])
+@pytest.mark.parametrize("backend", ["streaming", "host"])
 def test_thresholds_equal_to_a_windows_value_do_not_close(backend: str) -> None:
     """Every test is strict; the same value must come out to the last bit, also of windows that are summed again."""
     cases = [case for kind in KINDS for window in (1, 2, 7, 64) for threshold in (np.min, np.max, _middle)
@@ -191,7 +188,7 @@ def test_backends_agree_on_anything(
     peak, conf = np.array(tokens).T
     cases = [Case(peak, conf, window, gate) for gate in (Gate(trust, drop, risk), Gate(risk=risk))]
     expected = by_array(cases)
-    assert by_streaming(cases) == by_batches(cases) == expected
+    assert by_streaming(cases) == by_host(cases) == expected
     if len(conf) >= window:
         assert streamed(peak, conf, window) == values_of(scan(peak, conf, window))
 
@@ -203,14 +200,7 @@ def test_repeated_steps_change_nothing(
 ) -> None:
     peak, conf = np.array(tokens).T
     case = Case(peak, conf, window, Gate(trust, drop, risk))
-    arrays = batch_arrays([case])
-
-    def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
-        for _ in range(data.draw(st.integers(0, 2), label="discarded")):
-            push_batch(arrays, slots, tokens_before, np.array([0.5]), np.array([99.0]))
-        return push_batch(arrays, slots, tokens_before, peak, conf)
-
-    assert by_steps([case], step) == by_array([case])
+    assert by_host([case], lambda: data.draw(st.integers(0, 2), label="discarded")) == by_array([case])
 
 
 # -- recorded pools
@@ -225,7 +215,7 @@ CALIBRATIONS: dict[str, Calibrate] = {
 
 
 def compare_pool(pool: Path, calibrate: Calibrate, questions: int) -> tuple[int, int]:
-    """Tokens and pruned paths for which the batched and the array backend agreed."""
+    """Tokens and pruned paths for which the streaming and the array backend agreed."""
     cases: list[Case] = []
     for _, question in zip(range(questions), Pool(pool), strict=False):
         signals = [
@@ -234,7 +224,7 @@ def compare_pool(pool: Path, calibrate: Calibrate, questions: int) -> tuple[int,
         gate = calibrate([scan(peak, conf, 64) for peak, conf in signals[:16]])
         cases += [Case(peak, conf, 64, gate) for peak, conf in signals]
     pruned = 0
-    for case, one in zip(cases, by_batches(cases), strict=True):
+    for case, one in zip(cases, by_streaming(cases), strict=True):
         windows = scan(case.peak, case.conf, 64)
         assert one.closed == case.gate.first_closed(windows)
         assert (one.lowest[-1], one.tail[-1]) == (windows.lowest, windows.tail)

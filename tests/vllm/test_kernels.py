@@ -30,7 +30,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "gpu"))
 import common
 
-from sureenough.vllm.kernels.top_k import GroupShape, top_k_signals
+from sureenough.vllm.kernels.top_k import GroupShape, Workspace, top_k_signals
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -41,7 +41,8 @@ def test_signals_of_every_kind_of_row(vocab: int, dtype: torch.dtype) -> None:
     k = min(20, vocab)
     for kind, logits in common.odd_rows(vocab, dtype, "cpu").items():
         rows = torch.arange(len(logits), dtype=torch.int32).flip(0)
-        computed, wanted = top_k_signals(logits, rows, k), common.exact(logits[rows.long()], k)
+        computed = top_k_signals(logits, rows, k, Workspace(len(rows), vocab, logits.device))
+        wanted = common.exact(logits[rows.long()], k)
         for mine, exact in zip(computed, wanted, strict=True):
             assert torch.allclose(mine, exact, rtol=1e-6, atol=2e-6), kind
 
@@ -59,6 +60,7 @@ def test_random_rows_and_shapes(seed: int) -> None:
     wide = torch.zeros(4, vocab + 3)  # rows that do not lie side by side
     wide[:, :vocab] = logits
     rows = torch.tensor([2, 0, 2], dtype=torch.int32)
-    computed, wanted = top_k_signals(wide[:, :vocab], rows, k, shape), common.exact(logits[[2, 0, 2]], k)
+    computed = top_k_signals(wide[:, :vocab], rows, k, Workspace(3, vocab, wide.device, shape))
+    wanted = common.exact(logits[[2, 0, 2]], k)
     for mine, exact in zip(computed, wanted, strict=True):
         assert torch.allclose(mine, exact, rtol=1e-6, atol=2e-6)

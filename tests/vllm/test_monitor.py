@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ else:
     torch = require("torch")
 
 from sureenough.engines.watch.protocol import K, MissingRecord, PathRecord, WatchRequest
-from sureenough.vllm.monitor import BatchMonitor, row_signals, torch_signals
+from sureenough.vllm.monitor import BatchMonitor, DevicePaths, torch_signals
 from sureenough.vllm.records import PathRecords
 from tests.vllm.stored import record_of
 
@@ -165,7 +167,7 @@ def test_signals_equal_the_clients() -> None:
     """The same two numbers as a client makes of the same log-probabilities sent as text."""
     logits = torch.randn(50, 259) * 4
     logits[3, 10:] = -torch.inf
-    peak, conf = row_signals(logits, torch.arange(50, dtype=torch.int32))
+    peak, conf = torch_signals(logits)
     top = torch.log_softmax(logits, dim=-1).topk(K).values
     for row, values in enumerate(top.tolist()):
         wanted = token_signals(values, K)
@@ -180,3 +182,34 @@ def test_two_paths_with_one_key_have_no_record() -> None:
         monitor.add(row, WatchRequest("the-same-key", 4, Gate()), END, [])
     assert list(monitor.rows) == [0]
     assert record_of(records, "the-same-key") == MissingRecord("two paths have the same key")
+
+
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="TRITON_INTERPRET=1 runs kernels without a GPU")
+def test_a_device_takes_the_steps_of_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is not pinned here, and its events have always happened."""
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    monkeypatch.setattr(torch.cuda, "Event", Mock)
+    records = PathRecords(SLOTS), PathRecords(SLOTS)
+    monitors = [BatchMonitor(SLOTS, 8, torch.device("cpu"), one) for one in records]
+    monitors[1].paths = DevicePaths(SLOTS, 8, torch.device("cpu"))
+    made: dict[str, list[int]] = {f"path-number-{row}": [] for row in range(3)}
+    for monitor in monitors:
+        for row, (key, tokens) in enumerate(made.items()):
+            monitor.add(row, WatchRequest(key, 3 + row, Gate(drop=3.2 * row), trace=row == 1), END, tokens)
+    rng = np.random.default_rng(1)
+    for step in range(24):
+        logits = torch.from_numpy(rng.normal(size=(4, VOCABULARY)).astype(np.float32) * 2)
+        host, device = (monitor.step(logits.clone()) for monitor in monitors)
+        assert torch.equal(host, device)
+        if step == 5:
+            for monitor in monitors:
+                monitor.move(2, 3, swap=False)
+        for tokens in made.values():
+            tokens.extend([0] if step % 4 else [])  # the first of four tokens is discarded
+    for key, tokens in made.items():
+        host, device = (record_of(one, key, len(tokens)) for one in records)
+        assert isinstance(host, PathRecord)
+        assert isinstance(device, PathRecord)
+        assert (host.tokens, host.tier) == (device.tokens, device.tier)
+        assert device[1:3] + device[5:] == pytest.approx(host[1:3] + host[5:], rel=1e-6)
+    assert {record.tier for key in made if isinstance(record := record_of(records[1], key), PathRecord)} == {0, 1}

@@ -20,7 +20,7 @@ from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.watch import client
 from sureenough.engines.watch.client import MAX_FAILURES, InterruptibleBody, ProgressPoller, Watcher
 from sureenough.engines.watch.protocol import SOCKET_ENV, Progress
-from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_TAIL
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import PathRecords, serve_records
 

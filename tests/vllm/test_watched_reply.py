@@ -19,7 +19,7 @@ from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.watch.client import WatchedPath, Watcher
 from sureenough.engines.watch.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
 from sureenough.vllm import middleware
-from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import (
     MonitorReader,

@@ -1,7 +1,7 @@
 """The window formulas: group peak, group conf and instability of paths that have ended, and of one that grows.
 
-There are four implementations, which must agree to the last bit: `scan` (whole paths) and `Monitor` (one growing path)
-here; in vllm, `batched` (one token of many paths, numpy) and `kernels/monitor_step` (the same by Triton).
+There are three implementations, which must agree to the last bit: `scan` (whole paths) and `Monitor` (one growing path)
+here, and vllm's `kernels/monitor_step` (one token of many paths, by Triton).
 
 All of them sum over a window, with d = conf - shift, v = the change of conf from token to token (velocity), and shift =
 the confidence just before the block in which the window ends.

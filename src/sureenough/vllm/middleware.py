@@ -171,7 +171,7 @@ def as_event(reply: dict[str, Any]) -> dict[str, Any]:
         event["delta"] = delta
     else:
         event["text"] = choice["text"]
-    return {**reply, "choices": [event], "usage": {"completion_tokens": None, **(reply.get("usage") or {})}}
+    return {**reply, "choices": [event]}
 
 
 LARGEST_QUERY: Final = 100 * MAX_KEYS
@@ -179,7 +179,7 @@ LARGEST_QUERY: Final = 100 * MAX_KEYS
 
 
 class RecordsMiddleware:
-    """Answers requests under /sureenough and passes all others on."""
+    """Answers requests under /sureenough, watches paths, and passes all other requests on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -190,10 +190,12 @@ class RecordsMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI request."""
-        if scope["type"] == "http" and scope["path"].removeprefix("/v1").startswith("/sureenough"):
-            response = await self._respond(scope["method"], scope["path"].removeprefix("/v1/").strip("/"), receive)
+        if scope["type"] != "http" or not self._socket_path:
+            await self.app(scope, receive, send)
+        elif (path := scope["path"].removeprefix("/v1")).startswith("/sureenough"):
+            response = await self._respond(scope["method"], path.strip("/"), receive)
             await response(scope, receive, send)
-        elif scope["type"] == "http" and scope["method"] == "POST" and (request := self._watch_request(scope)):
+        elif scope["method"] == "POST" and (request := self._watch_request(scope)):
             await self._watch(request, scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -206,7 +208,7 @@ class RecordsMiddleware:
             return None
         with suppress(UsageError):
             request = parse_watch_arguments(arguments)
-            if request is not None and self._socket_path and engine_sockets(self._socket_path):
+            if request is not None and engine_sockets(self._socket_path):
                 return replace(request, record=message.get("record") is not False, polled=message.get("polled") is True)
         return None
 
@@ -226,8 +228,6 @@ class RecordsMiddleware:
             await reply.stream(self.app, scope, receive_rewritten)
 
     async def _respond(self, method: str, path: str, receive: Receive) -> JSONResponse:
-        if not self._socket_path:
-            return JSONResponse({"error": f"set {SOCKET_ENV} to a path before starting the server"}, 503)
         match method, *path.split("/"):
             case ["GET", "sureenough"]:
                 window = longest_window()
@@ -236,11 +236,10 @@ class RecordsMiddleware:
                 record = await self._monitor.record(key, None)
                 return JSONResponse(record, 404 if "lost" in record else 200)
             case ["POST", "sureenough", "paths"]:
-                keys = _keys(await _read_body(receive, LARGEST_QUERY))
-                if keys is None:
-                    return JSONResponse(
-                        {"error": f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'}, 400
-                    )
+                keys = _json_object(await _read_body(receive, LARGEST_QUERY)).get("keys")
+                if not isinstance(keys, list) or len(keys) > MAX_KEYS or not all(isinstance(key, str) for key in keys):
+                    error = f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'
+                    return JSONResponse({"error": error}, 400)
                 paths = [progress or (None, None) for progress in await self._monitor.request_progress(keys)]
                 return JSONResponse({"tokens": [path[0] for path in paths], "tails": [path[1] for path in paths]})
         return JSONResponse({"error": "not found; the paths are /sureenough and /sureenough/paths/KEY"}, 404)
@@ -273,9 +272,3 @@ def _rewritten(body: bytes, arguments: dict[str, Any]) -> bytes | None:
     for name in ("logprobs", "top_logprobs", "stream", "stream_options"):
         request.pop(name, None)
     return json.dumps({**request, "vllm_xargs": theirs | arguments}).encode()
-
-
-def _keys(body: bytes) -> list[str] | None:
-    keys = _json_object(body).get("keys")
-    valid = isinstance(keys, list) and len(keys) <= MAX_KEYS and all(isinstance(key, str) for key in keys)
-    return keys if valid else None

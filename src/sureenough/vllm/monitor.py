@@ -1,8 +1,8 @@
 """Which row of the batch is which watched request, and one step for all of them; independent of vLLM.
 
 Rows join, leave and move. A request keeps its slot, even while it is preempted, until another request needs the slot.
-What does not change from step to step stays on the device: a step gives the device one integer per watched row to read,
-and never waits. On a GPU a step is three kernels, on a CPU torch's own operations and numpy.
+On a GPU a step is three kernels. What does not change from step to step stays on the device: a step gives the device
+one integer per watched row to read, and never waits. On a CPU every path has core's own monitor.
 """
 
 from __future__ import annotations
@@ -12,86 +12,118 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from sureenough.core.confidence import LOGPROB_FLOOR, TIER_NONE
+from sureenough.core.confidence import LOGPROB_FLOOR, SUFFIX_COLUMNS, TIER_NONE, Floats
 from sureenough.core.pruning import Gate
 from sureenough.engines.watch.protocol import K, WatchRequest
-from sureenough.vllm.kernels.batched import (
+from sureenough.vllm.kernels.steps import (
+    BLOCK_ROWS,
     END_LOGIT,
+    GATE_COLUMNS,
     RESULT_COLUMNS,
-    RESULT_TIER,
+    STATE_COLUMNS,
     BatchState,
-    Ints,
-    empty_arrays,
-    push_batch,
+    HostPath,
 )
-from sureenough.vllm.records import MAX_PENDING, PathRecords
-
-Signals = tuple[torch.Tensor, torch.Tensor]
-"""Peak and conf of each row, in float64: probability of the likeliest token, and minus the mean of the K largest
-log-probabilities."""
-State = BatchState[torch.Tensor]
+from sureenough.vllm.records import MAX_PENDING, Ints, PathRecords
 
 
-def row_signals(logits: torch.Tensor, rows: torch.Tensor, workspace: Any = None) -> Signals:
-    """Signals of these rows of logits."""
-    if logits.is_cuda:
-        from sureenough.vllm.kernels.top_k import top_k_signals
-
-        return top_k_signals(logits, rows, K, workspace=workspace)
-    return torch_signals(logits[rows.long()])
-
-
-def torch_signals(logits: torch.Tensor) -> Signals:
-    """The same with torch's operations; log-probabilities are float32, as in vLLM."""
+def torch_signals(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Peak and conf of each row, in float64: probability of the likeliest token, and minus the mean of the K largest
+    log-probabilities, which are float32, as in vLLM."""
     logprobs = torch.log_softmax(logits.float(), dim=-1)
     top = torch.topk(logprobs, K, dim=-1).values.double()
     top = top.nan_to_num(nan=LOGPROB_FLOOR).clamp(LOGPROB_FLOOR, 0.0)
     return top[:, 0].exp(), -top.sum(dim=1) / K
 
 
-def empty_state(slots: int, longest_window: int, device: torch.device) -> State:
-    """Memory for this many requests."""
-    return BatchState(*(torch.from_numpy(part).to(device) for part in empty_arrays(slots, longest_window)))
+class HostPaths:
+    """Watched paths on a CPU, by slot."""
 
+    def __init__(self) -> None:
+        self._paths: dict[int, HostPath] = {}
 
-def start_path(state: State, slot: int, window: int, gate: Gate, end_token: int) -> None:
-    """Give a slot to another request."""
-    thresholds = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
-    # A copy from pinned memory does not make the host wait.
-    source = thresholds.pin_memory() if state.gates.is_cuda else thresholds
-    state.gates[slot].copy_(source, non_blocking=True)
-    state.windows[slot] = window
-    state.end_tokens[slot] = end_token
+    def start(self, slot: int, window: int, gate: Gate, end_token: int) -> None:
+        """Give a slot to another request."""
+        self._paths[slot] = HostPath(window, gate, end_token)
 
+    def place(self, rows: list[int], slots: Ints) -> Any:
+        """What `step` needs to know of the watched rows, until one joins, leaves or moves."""
+        return rows, [self._paths[slot] for slot in slots.tolist()]
 
-def step_rows(
-    state: State,
-    logits: torch.Tensor,
-    places: torch.Tensor,
-    tokens_before: torch.Tensor,
-    peak: torch.Tensor,
-    conf: torch.Tensor,
-    results: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Take one token of every watched row, give rows whose gate closes their end token, and return result columns.
+    def step(self, logits: torch.Tensor, places: Any, tokens_before: NDArray[np.int32]) -> tuple[Floats, Any]:
+        """Take one token of every watched row, and give rows whose gate closes their end token.
 
-    `places` holds rows of logits and their slots. A GPU reads `tokens_before` and writes `results` in place, on the
-    device or in pinned memory.
-    """
-    if logits.is_cuda:
-        from sureenough.vllm.kernels.monitor_step import launch_step
-
-        return launch_step(state, logits, places, tokens_before, peak, conf, results)
-    arrays = BatchState(*(part.numpy() for part in state))
-    rows, slots = places.numpy().astype(np.int64)
-    values = push_batch(arrays, slots, tokens_before.numpy().astype(np.int64), peak.numpy(), conf.numpy())
-    pruned = values[:, RESULT_TIER] != TIER_NONE
-    if pruned.any():
-        end_tokens = arrays.end_tokens[slots[pruned]].astype(np.int64)
+        Returns the result columns, and the event after which they may be read.
+        """
+        rows, paths = places
+        signals = [part.tolist() for part in torch_signals(logits[rows])]
+        results = [path.push(*token) for path, *token in zip(paths, tokens_before.tolist(), *signals, strict=True)]
         end_logit = min(END_LOGIT, torch.finfo(logits.dtype).max)
-        logits[torch.from_numpy(rows[pruned]), torch.from_numpy(end_tokens)] = end_logit
-    return torch.from_numpy(values)
+        for row, path in zip(rows, paths, strict=True):
+            if path.tier != TIER_NONE:
+                logits[row, path.end_token] = end_logit
+        return np.array(results), None
+
+
+def empty_state(slots: int, longest_window: int, device: torch.device) -> BatchState:
+    """Memory on the device for this many paths; the sums of a path are reset by its first token."""
+
+    def zeros(*shape: int) -> torch.Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=device)
+
+    return BatchState(
+        zeros(2, slots, STATE_COLUMNS),
+        zeros(slots, BLOCK_ROWS, longest_window),
+        zeros(slots, SUFFIX_COLUMNS, longest_window + 1),
+        zeros(slots, GATE_COLUMNS),
+        *torch.ones((2, slots), dtype=torch.int32, device=device),
+    )
+
+
+class DevicePaths:
+    """Watched paths on a GPU, by slot. It has the methods of `HostPaths`, and its steps do not wait.
+
+    The device itself reads and writes pinned memory of the host: pairs of buffers, one per step, used in turn. The host
+    waits for a pair only if the device still needs it.
+    """
+
+    def __init__(self, slots: int, longest_window: int, device: torch.device) -> None:
+        self.state, self._device = empty_state(slots, longest_window, device), device
+        self._workspace: Any = None
+        results = (slots, RESULT_COLUMNS)
+        self._counts = [torch.empty(slots, dtype=torch.int32).pin_memory() for _ in range(MAX_PENDING)]
+        self._results = [torch.empty(results, dtype=torch.float64).pin_memory() for _ in range(MAX_PENDING)]
+        self._events = [torch.cuda.Event() for _ in range(MAX_PENDING)]
+        self._current = -1
+
+    def start(self, slot: int, window: int, gate: Gate, end_token: int) -> None:
+        thresholds = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
+        # A copy from pinned memory does not make the host wait.
+        self.state.gates[slot].copy_(thresholds.pin_memory(), non_blocking=True)
+        self.state.windows[slot] = window
+        self.state.end_tokens[slot] = end_token
+
+    def place(self, rows: list[int], slots: Ints) -> Any:
+        places = torch.from_numpy(np.stack((np.array(rows), slots)).astype(np.int32))
+        return places.pin_memory().to(self._device, non_blocking=True)
+
+    def step(self, logits: torch.Tensor, places: Any, tokens_before: NDArray[np.int32]) -> tuple[Floats, Any]:
+        from sureenough.vllm.kernels.monitor_step import launch_step
+        from sureenough.vllm.kernels.top_k import Workspace, top_k_signals
+
+        if self._workspace is None or self._workspace.vocab != logits.shape[1]:
+            self._workspace = Workspace(len(self.state.windows), logits.shape[1], logits.device)
+        self._current = (self._current + 1) % MAX_PENDING
+        event, watched = self._events[self._current], len(tokens_before)
+        counts, results = self._counts[self._current][:watched], self._results[self._current][:watched]
+        event.synchronize()
+        counts.copy_(torch.from_numpy(tokens_before))
+        signals = top_k_signals(logits, places[0], K, self._workspace)
+        launch_step(self.state, logits, places, counts, *signals, results)
+        event.record()
+        return results.numpy(), event
 
 
 class WatchedRequest(NamedTuple):
@@ -107,7 +139,7 @@ class BatchRows(NamedTuple):
 
     slots: Ints
     output_tokens: list[Sequence[int]]
-    places: torch.Tensor  # on the device: row, slot
+    places: Any
 
 
 class BatchMonitor:
@@ -116,14 +148,12 @@ class BatchMonitor:
     def __init__(
         self, slots: int, longest_window: int, device: torch.device, records: PathRecords | None = None
     ) -> None:
-        self.state = empty_state(slots, longest_window, device)
-        self.device, self.records = device, records
+        self.paths = HostPaths() if device.type == "cpu" else DevicePaths(slots, longest_window, device)
+        self.records = records
         self.rows: dict[int, WatchedRequest] = {}
         # Free slots, the longest free first, with the key of the path that left each.
         self._free: dict[int, str | None] = dict.fromkeys(range(slots))
         self._batch_rows: BatchRows | None = None
-        self._workspace: Any = None
-        self._buffers = None if device.type == "cpu" else _PinnedBuffers(MAX_PENDING, slots)
 
     def add(self, row: int, request: WatchRequest, end_token: int | None, output_tokens: Sequence[int]) -> None:
         """Watch the request in this row; one that was preempted continues in its slot."""
@@ -148,7 +178,7 @@ class BatchMonitor:
         for slot in kept:
             self._free[slot] = None  # the path starts again: its old slot must not be taken for its own
         slot = next(iter(self._free))
-        start_path(self.state, slot, request.window, request.gate, end_token)
+        self.paths.start(slot, request.window, request.gate, end_token)
         if self.records is not None:
             self.records.start_path(slot, request.key, request.trace)
         return slot
@@ -176,50 +206,12 @@ class BatchMonitor:
             return logits
         batch = self._batch_rows = self._batch_rows or self._list_rows()
         counts = np.fromiter(map(len, batch.output_tokens), np.int32, len(batch.output_tokens))
-        tokens_before, results = torch.from_numpy(counts), None
-        if self._buffers is not None:
-            tokens_before, results = self._buffers.next_pair(tokens_before)
-            if self._workspace is None or self._workspace.vocab != logits.shape[1]:
-                from sureenough.vllm.kernels.top_k import Workspace
-
-                self._workspace = Workspace(len(self.state.windows), logits.shape[1], logits.device)
-        signals = row_signals(logits, batch.places[0], self._workspace)
-        values = step_rows(self.state, logits, batch.places, tokens_before, *signals, results)
-        copied = None if self._buffers is None else self._buffers.record_event()
+        results, copied = self.paths.step(logits, batch.places, counts)
         if self.records is not None:
-            self.records.add_step(batch.slots, counts, values.numpy(), copied)
+            self.records.add_step(batch.slots, counts, results, copied)
         return logits
 
     def _list_rows(self) -> BatchRows:
         slots = np.array([request.slot for request in self.rows.values()], dtype=np.int64)
-        places = torch.from_numpy(np.stack((np.fromiter(self.rows, np.int64), slots)).astype(np.int32))
-        if self.device.type != "cpu":
-            places = places.pin_memory().to(self.device, non_blocking=True)
-        return BatchRows(slots, [request.output_tokens for request in self.rows.values()], places)
-
-
-class _PinnedBuffers:
-    """Pinned memory that the device reads and writes itself: pairs of buffers, one per step, used in turn.
-
-    The host waits for a pair only if the device still needs it.
-    """
-
-    def __init__(self, pairs: int, slots: int) -> None:
-        self._inputs = [torch.empty(slots, dtype=torch.int32).pin_memory() for _ in range(pairs)]
-        shape = (slots, RESULT_COLUMNS)
-        self._outputs = [torch.empty(shape, dtype=torch.float64).pin_memory() for _ in range(pairs)]
-        self._events = [torch.cuda.Event() for _ in range(pairs)]
-        self._current = -1
-
-    def next_pair(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """These values for the device to read, and memory for as many rows of results."""
-        self._current = (self._current + 1) % len(self._events)
-        self._events[self._current].synchronize()
-        inputs = self._inputs[self._current][: len(values)]
-        inputs.copy_(values)
-        return inputs, self._outputs[self._current][: len(values)]
-
-    def record_event(self) -> torch.cuda.Event:
-        """The event after which the results are written and the pair is free again."""
-        self._events[self._current].record()
-        return self._events[self._current]
+        output_tokens = [request.output_tokens for request in self.rows.values()]
+        return BatchRows(slots, output_tokens, self.paths.place(list(self.rows), slots))

@@ -99,13 +99,7 @@ def _fetch_no_token_ids() -> None:
     It fetches the ids of every step for any processor that it does not know, which takes 4% of a step of 512 rows and
     makes the host wait for the device.
     """
-    construct = InputBatch.__init__
-
-    def construct_without(batch: InputBatch, *arguments: Any, **named: Any) -> None:
-        construct(batch, *arguments, **named)
-        batch.logitsprocs_need_output_token_ids = False
-
-    InputBatch.__init__ = construct_without
+    InputBatch.logitsprocs_need_output_token_ids = property(lambda _: False, lambda *_: None)
 
 
 def _end_token(params: Any, request: WatchRequest) -> int | None:

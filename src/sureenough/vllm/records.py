@@ -37,7 +37,9 @@ from sureenough.engines.watch.protocol import (
     PathRecord,
     Progress,
 )
-from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST
+
+Ints = NDArray[np.int64]
 
 BLOCK: Final = 512
 """Tokens of a path in a block."""

@@ -11,19 +11,19 @@ import triton
 import triton.language as tl
 
 from sureenough.core import confidence
-from sureenough.vllm.kernels import batched as columns
-from sureenough.vllm.kernels.batched import BatchState
+from sureenough.vllm.kernels import steps
 
 
-def _constants(*names):
-    return [tl.constexpr(getattr(columns, name)) for name in names]
+def _constants(*names, module=steps):
+    return [tl.constexpr(getattr(module, name)) for name in names]
 
 
 ILL_CONDITIONED = tl.constexpr(confidence.ILL_CONDITIONED)
-TIER_NONE, TIER_DROP, TIER_RISK = _constants("TIER_NONE", "TIER_DROP", "TIER_RISK")
-SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", "SUM_PEAK")
+TIER_NONE, TIER_DROP, TIER_RISK = _constants("TIER_NONE", "TIER_DROP", "TIER_RISK", module=confidence)
+SUM_D, SUM_DD, SUM_DV, SUM_VV = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", module=confidence)
+SUM_PEAK, SUFFIX_COLUMNS = _constants("SUM_PEAK", "SUFFIX_COLUMNS", module=confidence)
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
-LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS", "SUFFIX_COLUMNS")
+LOWEST, TIER, STATE_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS")
 TOTAL_PEAK, TOTAL_CONF = _constants("TOTAL_PEAK", "TOTAL_CONF")
 CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
 GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
@@ -232,16 +232,17 @@ def _instability_tier(blocks, longest, size, tokens_before, before, n, d, dd, dv
 
 
 def launch_step(
-    state: BatchState[torch.Tensor], logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor,
-    peak: torch.Tensor, conf: torch.Tensor, results: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """Launch the kernel without waiting for it; arguments as for `monitor.step_rows`."""
+    state: steps.BatchState, logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor,
+    peak: torch.Tensor, conf: torch.Tensor, results: torch.Tensor,
+) -> None:  # fmt: skip
+    """Take one token of every watched row, and give rows whose gate closes their end token; without waiting for it.
+
+    `places` holds rows of logits and their slots. The device reads `tokens_before` and writes `results` in place, in
+    its own or in pinned memory.
+    """
     watched = places.shape[1]
-    if results is None:
-        results = torch.empty((watched, columns.RESULT_COLUMNS), dtype=torch.float64, device=logits.device)
     _step[(watched,)](
         logits, logits.stride(0), places, watched, tokens_before, peak, conf, results, *state,
-        state.states.shape[1], state.blocks.shape[2], END=min(columns.END_LOGIT, torch.finfo(logits.dtype).max),
+        state.states.shape[1], state.blocks.shape[2], END=min(steps.END_LOGIT, torch.finfo(logits.dtype).max),
         num_warps=1, enable_fp_fusion=False,
     )  # fmt: skip
-    return results

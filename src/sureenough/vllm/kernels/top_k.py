@@ -165,23 +165,21 @@ class Workspace:
 
 
 def top_k_signals(
-    logits: torch.Tensor, rows: torch.Tensor, k: int, shape: GroupShape = BEST_SHAPE, workspace: Workspace | None = None
+    logits: torch.Tensor, rows: torch.Tensor, k: int, workspace: Workspace
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Peak and conf of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
 
-    The results are float64. With a workspace, they are part of it and valid until the workspace is used again.
+    The results are float64. They are part of the workspace and valid until it is used again.
     """
-    n = len(rows)
-    buffers = workspace or Workspace(n, logits.shape[1], logits.device, shape)
-    shape = buffers.shape
-    _reduce_groups[(buffers.parts, n)](
-        logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,
-        buffers.parts, GROUPS=shape.groups, SIZE=shape.size, num_warps=shape.warps,
+    n, shape = len(rows), workspace.shape
+    _reduce_groups[(workspace.parts, n)](
+        logits, rows, logits.stride(0), workspace.vocab, workspace.group_maxima, workspace.maxima, workspace.sums,
+        workspace.parts, GROUPS=shape.groups, SIZE=shape.size, num_warps=shape.warps,
     )  # fmt: skip
     _merge_groups[(n,)](
-        logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,
-        buffers.chosen, buffers.peak, buffers.conf, buffers.parts,
-        K=k, GROUPS=shape.groups, SIZE=shape.size, PARTS=buffers.part_capacity, ALL=buffers.group_capacity,
+        logits, rows, logits.stride(0), workspace.vocab, workspace.group_maxima, workspace.maxima, workspace.sums,
+        workspace.chosen, workspace.peak, workspace.conf, workspace.parts,
+        K=k, GROUPS=shape.groups, SIZE=shape.size, PARTS=workspace.part_capacity, ALL=workspace.group_capacity,
         num_warps=shape.merge_warps,
     )  # fmt: skip
-    return buffers.peak[:n], buffers.conf[:n]
+    return workspace.peak[:n], workspace.conf[:n]
