@@ -6,14 +6,13 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
-from sureenough.core.events import Token
-from sureenough.engines.base import Engine, ExtendOptions, Prompt
+from sureenough.engines.base import ForwardingEngine, Prompt, StartRequest, TokenStream
 
 
-class Bridge(Engine):
+class Bridge(ForwardingEngine):
     """Hands every call to the loop where the engine is."""
 
     def __init__(self, engine: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -26,15 +25,8 @@ class Bridge(Engine):
     def running(self) -> int:
         return int(self._engine._loaded.engine.output_processor.get_num_unfinished_requests())
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        return self._passed_on(self._engine.stream(prompt, seed=seed))
-
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
-        return self._passed_on(self._engine.extend(prompt, beginning, options, seed=seed))
-
-    async def _passed_on(self, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Sequence[Token], None]:
+    async def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
+        chunks = start(self._engine)
         steps: list[asyncio.Task[Any] | None] = []
         try:
             while True:

@@ -139,29 +139,25 @@ def test_a_question_longer_than_the_context_is_refused_with_what_to_do(refusal: 
     assert caught.value.status == 400
 
 
-def test_other_refusals_are_not_sent_again() -> None:
-    requests: list[int] = []
-
-    def manner(seed: int, number: int) -> Manner:
-        requests.append(number)
-        return Manner(status=400, body="continue_final_message is not known")
-
-    with pytest.raises(CannotExtend, match="does not continue a beginning"):
-        extended(manner, "so ", LONG)
-    assert requests == [0]
-
-
 @pytest.mark.parametrize(
     "refusal",
     [
+        "continue_final_message is not known",
         {"error": {"message": "Unknown parameter continue_final_message; known: model, messages, max_tokens"}},
         {"detail": [{"loc": ["body", "continue_final_message"], "input": {"max_tokens": 3000}}]},
     ],
 )
-def test_a_refusal_that_also_mentions_a_limit_is_not_taken_for_one_of_length(refusal: dict[str, Any]) -> None:
+def test_a_refusal_of_beginnings_is_not_taken_for_one_of_length_nor_sent_again(refusal: Any) -> None:
+    requests: list[int] = []
+
+    def manner(seed: int, number: int) -> Manner:
+        requests.append(number)
+        return Manner(status=422, body=json.dumps(refusal))
+
     with pytest.raises(CannotExtend, match="does not continue a beginning") as caught:
-        extended(Manner(status=422, body=json.dumps(refusal)), "so ", LONG)
+        extended(manner, "so ", LONG)
     assert "lower max_path_tokens" not in str(caught.value)
+    assert requests == [0]
 
 
 @pytest.mark.parametrize("status", [301, 307, 401, 403, 404])

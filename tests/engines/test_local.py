@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -161,9 +161,7 @@ def test_memory_is_read_from_what_the_machine_says(tmp_path: Path) -> None:
 
 
 def test_a_model_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
-    """Its log, written by a thread, may end before the line that says why."""
-    reason = r"llama.cpp cannot serve .*model.gguf: .*(tensor|vocab|key|error|failed to load model)"
-    with pytest.raises(se.EngineUnavailable, match=reason):
+    with pytest.raises(se.EngineUnavailable, match=r"llama.cpp cannot load .*model.gguf: it may be damaged, too large"):
         se.ask(PROMPT, se.Local(model(tmp_path)), "sc", paths=1, parallel=1)
 
 
@@ -224,27 +222,6 @@ def test_requests_without_its_key_are_refused() -> None:
     assert bounded(use()) == [401, 401, 401]
 
 
-def test_cancelled_paths_free_their_slots() -> None:
-    async def use() -> None:
-        async with se.Local(**ENDLESS).open(parallel=8) as ready:
-            streams = [ready.stream(PROMPT, seed=seed) for seed in range(8)]
-            for stream in streams:
-                await anext(stream)
-            assert (await now(ready)).running == 8
-            for stream in streams:
-                await stream.aclose()
-            rest = await ready.connection.settled_counters()
-            assert rest is not None
-            assert rest.running == 0
-            url = ready.connection.address.with_path("/slots")
-            slots = json.loads((await ready.connection.transport.fetch("GET", url, seconds=10)).body)
-            assert [slot["is_processing"] for slot in slots] == [False] * 8
-            async with aclosing(ready.stream(PROMPT, seed=9)) as stream:  # and can be used again
-                await anext(stream)
-
-    bounded(use())
-
-
 def made_by_the_server(strategy: str, **options: Any) -> tuple[se.Outcome, int]:
     async def use() -> tuple[se.Outcome, int]:
         engine = se.Local(**ENDLESS | options)
@@ -258,18 +235,19 @@ def made_by_the_server(strategy: str, **options: Any) -> tuple[se.Outcome, int]:
     return found
 
 
-@pytest.mark.parametrize("strategy", ["sc", "ddc:tau=1,drop=0,trust=0,risk=p100"])
-def test_tokens_counted_are_tokens_made(strategy: str) -> None:
-    out, made = made_by_the_server(strategy, max_path_tokens=100, extra={})
+@pytest.mark.parametrize(
+    ("strategy", "options", "prunes"),
+    [
+        ("sc", {"max_path_tokens": 100, "extra": {}}, False),
+        ("ddc:tau=1,drop=0,trust=0,risk=p100", {"max_path_tokens": 100, "extra": {}}, False),
+        ("ddc:warmup=4,drop=90,trust=100,tau=1", {"max_path_tokens": 300}, True),
+    ],
+)
+def test_tokens_counted_are_tokens_made_by_the_server(strategy: str, options: dict[str, Any], prunes: bool) -> None:
+    out, made = made_by_the_server(strategy, **options)
     assert out.tokens.total == made
-    assert (out.tokens.overrun, out.tokens.overrun_known, out.failed) == (0, True, 0)
-
-
-def test_the_overrun_after_cancels_is_the_servers_difference() -> None:
-    out, made = made_by_the_server("ddc:warmup=4,drop=90,trust=100,tau=1", max_path_tokens=300)
-    assert out.pruned > 0
-    assert out.tokens.overrun_known
-    assert out.tokens.total == made
+    assert (out.pruned > 0, out.tokens.overrun_known, out.failed) == (prunes, True, 0)
+    assert prunes or out.tokens.overrun == 0
 
 
 def test_runs_side_by_side_do_not_claim_each_others_tokens() -> None:

@@ -20,12 +20,9 @@ from hypothesis import strategies as st
 from sureenough.api import aask
 from sureenough.core.outcome import Outcome
 from sureenough.engines.base import Piece
-from sureenough.engines.openai import sse
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import RepeatCounter, floored, token_signals
 from sureenough.engines.openai.reply import ReasoningFields, ReplyParser
-from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
 from sureenough.errors import EngineError, MissingLogprobs
 from tests.engines.misbehaving import Manner, serving
@@ -246,25 +243,6 @@ def test_14_9_usage_that_cannot_be_is_ignored(usage: dict[str, int]) -> None:
 def test_14_17_events_that_cannot_be_decoded(data: bytes) -> None:
     with pytest.raises(EngineError, match="not part of a reply"):
         decode(data)
-
-
-@given(st.binary(max_size=300), st.integers(1, 7))
-def test_any_bytes_end_in_chunks_or_an_engine_error(raw: bytes, size: int) -> None:
-    parser = ReplyParser(20, signals=True)
-    for at in range(0, len(raw), size):
-        parser.feed(raw[at : at + size])
-        if parser.error is not None:
-            assert isinstance(parser.error, EngineError | StreamError)
-            return
-
-
-@pytest.mark.parametrize("piece", [b"x" * 1000, b"data: " + b"x" * 993 + b"\n", b"data: x\r\n" * 100])
-def test_14_5_an_event_has_a_limit(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "LARGEST_EVENT", 10_000)
-    events = SSEParser()
-    with pytest.raises(EngineError, match="more than 10,000 bytes, which is the limit"):
-        for _ in range(1000):
-            events.feed(piece)
 
 
 ANY = st.one_of(st.floats(), st.sampled_from([-inf, nan, -9999.0, 0.0, -0.0, -100.0]))

@@ -11,8 +11,6 @@ import contextlib
 import os
 import re
 import secrets
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,8 +44,11 @@ class LlamaServer:
         xllamacpp = _library()
         try:
             self._server: Any = xllamacpp.Server(parameters(xllamacpp.CommonParams(), plan, self.key))
-        except RuntimeError:  # it fails without a reason
-            raise EngineUnavailable(f"llama.cpp cannot serve {plan.file}: {_reason(plan)}") from None
+        except RuntimeError:  # which does not say why
+            raise EngineUnavailable(
+                f"llama.cpp cannot load {plan.file}: it may be damaged, too large for the memory with {plan.slots} "
+                f"paths of {plan.slot:,} tokens, or of a kind that needs a newer llama.cpp: pip install -U xllamacpp"
+            ) from None
         self.url = f"{self._server.listening_address}/v1"
         self.visits = 0  # runs so far, by which a run sees whether it was the only one
 
@@ -148,31 +149,6 @@ def parameters(params: Any, plan: LlamaServerOptions, key: str) -> Any:
     params.warmup = False
     params.sse_ping_interval = 1  # seconds between looks whether to stop; 30 would delay an exit
     return params
-
-
-_START_AGAIN: Final = """
-import sys, time, xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.verbosity = sys.argv[1], 256, 4
-params.fit_params = params.warmup = False
-try:
-    xllamacpp.Server(params)
-except RuntimeError:  # a traceback would mix with the log, which a thread writes
-    time.sleep(0.5)
-    sys.exit(1)
-"""
-
-
-def _reason(plan: LlamaServerOptions) -> str:
-    """Why the server does not start: it is started again in a process of its own, whose log can be read."""
-    command = [sys.executable, "-c", _START_AGAIN, str(plan.file)]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        log = subprocess.run(command, capture_output=True, timeout=120, check=False).stderr.decode("utf-8", "replace")
-        errors = re.findall(r"^\S+ E (?:\S+: )?(.+)$", log, re.MULTILINE)
-        errors.sort(key=lambda error: "failed to load model" in error)  # which says nothing; lines come in any order
-        if errors:
-            return str(errors[0])[:300]
-    return f"it gives no reason; {plan.slots} paths of {plan.slot:,} tokens may be too many for the memory"
 
 
 MEMINFO: Final = Path("/proc/meminfo")

@@ -30,7 +30,7 @@ from sureenough.engines.openai.errors import (
     without_secrets,
 )
 from sureenough.engines.openai.reply import LINE_CANDIDATES, ReasoningFields, ReplyParser
-from sureenough.engines.openai.wire import InvalidReply, request, without_limit
+from sureenough.engines.openai.wire import InvalidReply, request
 from sureenough.engines.watch.client import WatchedPath, Watcher
 from sureenough.errors import CannotExtend, EngineError, EngineRejected, UsageError
 
@@ -172,7 +172,10 @@ class OpenAIConnection(Engine):
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
         parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.reasoning_fields)
-        for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
+        unlimited = {name: value for name, value in sampling.items() if name != "max_tokens"}
+        if not engine.chat:
+            unlimited["max_tokens"] = None  # without it, many servers allow 16 tokens
+        for parameters in (sampling, unlimited):
             generated = self.generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:
                 async with aclosing(generated) as chunks:

@@ -199,13 +199,6 @@ def token_count(choice: Choice) -> int:
     return bool(choice.text or (choice.delta and choice.delta.content))
 
 
-def without_limit(sampling: dict[str, Any], *, chat: bool) -> dict[str, Any]:
-    """The same parameters for a reply as long as the server allows: of plain completions, many allow 16 by default."""
-    return {name: value for name, value in sampling.items() if name != "max_tokens"} | (
-        {} if chat else {"max_tokens": None}
-    )
-
-
 def request(
     prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampling: dict[str, Any], beginning: str = ""
 ) -> bytes:

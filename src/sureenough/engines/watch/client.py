@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from sureenough.core.events import Summary
 from sureenough.engines.base import Prompt, Report
@@ -42,18 +42,11 @@ Fetch = Callable[..., Awaitable[bytes | None]]
 """Takes an endpoint of a server, the body of the request if it has one, and the seconds to wait; None if it fails."""
 
 
-class SupportsRead(Protocol):
-    """The body of a response."""
-
-    async def read(self, n: int) -> bytes:
-        """The next bytes; none at the end."""
-
-
 class InterruptibleBody:
     """The body of a response, whose reader can also be woken by something else."""
 
-    def __init__(self, content: SupportsRead) -> None:
-        self._content = content
+    def __init__(self, content: Any) -> None:
+        self._content = content  # an asyncio.StreamReader or the like
         self._reading: asyncio.Task[bytes] | None = None
         self._woken = asyncio.Event()
 
@@ -104,7 +97,7 @@ class WatchedPath:
         return watched
 
     @asynccontextmanager
-    async def reading(self, content: SupportsRead) -> AsyncIterator[SupportsRead | InterruptibleBody]:
+    async def reading(self, content: Any) -> AsyncIterator[Any]:
         """What to read the response with: it also wakes its reader if the path is known to have grown."""
         if not self.request.polled:
             yield content
