@@ -128,6 +128,13 @@ def sureenough(
         return subprocess.CompletedProcess(words, code, stdout.read().decode(), stderr.read().decode())
 
 
+def printed(*words: str | Path, **settings: Any) -> str:
+    """What a command prints; it must succeed."""
+    done = sureenough(*words, **settings)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
 def configured(folder: Path, text: str) -> dict[str, str]:
     """The variable that names a sureenough.toml with this text."""
     file = folder / "sureenough.toml"

@@ -45,6 +45,9 @@ def test_14_4_bench_writes_no_secret_anywhere(tmp_path: Path) -> None:
         ("https://hunter2@host:1/v1?token=sk-planted#hunter2", "https://host:1/v1"),
         ("http://a:b@c:hunter2@host/v1", "http://host/v1"),
         ("http://user:hunter2@[::1]:8000/v1", "http://[::1]:8000/v1"),
+        ("http://user:pa/ss?w#rd@host/v1", "http://host/v1"),
+        ("user:hunter2@host", "host"),
+        ("", ""),
     ],
 )
 def test_14_4_a_url_is_shown_without_credentials_and_query(url: str, shown: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import refused, sureenough
+from tests.processes import printed, refused, sureenough
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,9 @@ from tests.processes import refused, sureenough
     ],
 )
 def test_two_answers(one: str, two: str, says: str) -> None:
-    done = sureenough("answers", one, two)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(says)
-    assert f"{one}  ->  " in done.stdout
+    text = printed("answers", one, two)
+    assert text.startswith(says)
+    assert f"{one}  ->  " in text
 
 
 def test_as_json() -> None:

@@ -15,12 +15,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from sureenough.errors import UsageError
 from sureenough.pools import Pool, write_pool
 from sureenough.pools.journal import encode
+from sureenough.ray.cluster import check_address
 from tests.cli.recording import Recording, lines, words, write_sums
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
-from tests.processes import CLEAN, configured, sureenough
+from tests.processes import CLEAN, configured, refused, sureenough
 
 NO_SERVER = "http://127.0.0.1:9/v1"
 PARTS = ("--rows-per-part", "10")
@@ -433,3 +435,28 @@ def test_14_10_two_recordings_of_one_output(sums: Recording, tmp_path: Path) -> 
         assert first.wait(60) == 0
     assert Pool(sums.pool).rows == 48
     assert sorted(file.name for file in tmp_path.iterdir()) == ["pool.parquet", "sums.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--ray", "auto", "--url", "http://me:hunter2@127.0.0.1:9/v1", "--model", "m"],
+            "put the URL into SUREENOUGH_URL",
+        ),
+        (["--ray", "auto", "--dry-run"], "--dry-run samples on this machine: leave --ray out"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["record", "bench"])
+def test_refused_without_a_cluster(verb: str, words: list[str], message: str, tmp_path: Path) -> None:
+    dataset = str(write_sums(tmp_path / "sums.jsonl", 1))
+    place = ["record", dataset] if verb == "record" else ["bench", "main", "--dataset", dataset]
+    text = refused(*place, "-o", tmp_path / "out", *words, env=CLEAN)
+    assert message in text
+    assert "hunter2" not in text
+
+
+def test_an_address_with_a_password_is_refused_without_it() -> None:
+    with pytest.raises(UsageError, match=r"head:6379 is not the address of a Ray cluster") as refusal:
+        check_address("me:hunter2@head:6379")
+    assert "hunter2" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""`sureenough replay` as a user types it: a real process, its output, its exit codes."""
+"""`sureenough replay` as a user types it: tables of strategies, one question, its output, its exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from sureenough.__main__ import main
 from sureenough.data import BUILTIN_POOL
-from tests.processes import refused, sureenough
+from tests.processes import printed, refused, sureenough
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "160"}
 
@@ -32,25 +32,22 @@ def test_without_a_pool_it_uses_the_built_in_one() -> None:
 
 
 def test_a_strategy_that_is_named_twice_is_one_row() -> None:
-    done = sureenough("replay", "--repeats", "1", "--paths", "8", "-s", "sc ac sc", "-s", "ac ac:tau=0.95", "--json")
-    assert done.returncode == 0, done.stderr
-    (pool,) = json.loads(done.stdout)["pools"]
+    text = printed("replay", "--repeats", "1", "--paths", "8", "-s", "sc ac sc", "-s", "ac ac:tau=0.95", "--json")
+    (pool,) = json.loads(text)["pools"]
     assert (pool["paths"], [row["strategy"] for row in pool["rows"]]) == (8, ["sc", "ac"])
 
 
 def test_on_a_terminal_it_draws() -> None:
-    done = sureenough("replay", "--repeats", "1", "-s", "sc ddc", "--parallel", "4", env=os.environ | TERMINAL)
-    assert done.returncode == 0, done.stderr
-    assert "4 paths at once" in done.stdout
-    assert "┃" in done.stdout
+    text = printed("replay", "--repeats", "1", "-s", "sc ddc", "--parallel", "4", env=os.environ | TERMINAL)
+    assert "4 paths at once" in text
+    assert "┃" in text
 
 
 def test_a_narrow_terminal_loses_columns_and_never_digits() -> None:
-    done = sureenough("replay", "--repeats", "1", env=os.environ | TERMINAL | {"COLUMNS": "80"})
-    assert done.returncode == 0, done.stderr
-    assert "deepconf-high" in done.stdout
-    assert "…" not in done.stdout
-    assert "not shown, the terminal is too narrow: " in " ".join(done.stdout.split())
+    text = printed("replay", "--repeats", "1", env=os.environ | TERMINAL | {"COLUMNS": "80"})
+    assert "deepconf-high" in text
+    assert "…" not in text
+    assert "not shown, the terminal is too narrow: " in " ".join(text.split())
 
 
 def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,9 +106,8 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_small_pool_drops_what_it_cannot_run(bad: Path) -> None:
-    done = sureenough("replay", str(bad / "small.parquet"), "--repeats", "1")
-    assert done.returncode == 0, done.stderr
-    assert "warmup=" in done.stdout
+    text = printed("replay", str(bad / "small.parquet"), "--repeats", "1")
+    assert "warmup=" in text
     for words in (["-s", "ddc"], ["-s", "ddc", "--paths", "16"]):  # a larger budget does not help
         named = refused("replay", str(bad / "small.parquet"), *words)
         assert "more than the 8 recorded per question: record at least 16 paths, or ask for ddc:warmup=4" in named
@@ -127,8 +123,8 @@ def test_a_small_pool_drops_what_it_cannot_run(bad: Path) -> None:
         ("none.csv", "`sureenough record none.csv -o pool.parquet` makes one from a file of questions"),
         ("cut.parquet", "not a whole Parquet file"),
         ("column.parquet", "has no column conf; a pool needs question"),
-        ("nan.parquet", "row 3: its signals hold NaN or infinite values; --skip-damaged"),
-        ("unequal.parquet", "row 3: peak has"),
+        ("nan.parquet", "row 3: conf of a recorded path holds NaN or infinite values; "),
+        ("unequal.parquet", "row 3: a recorded path has 276 values of peak"),
         ("empty.parquet", "holds no paths"),
     ],
 )
@@ -156,6 +152,15 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         (["--hurry", "-1"], "--hurry is -1.0"),
         (["--json", "--csv"], "give --json or --csv, not both"),
         (["--colour"], "No such option"),
+        (["-q", "gsm8k-test-007"], "did you mean 'gsm8k-test-0007'?"),
+        (["-q", "????"], "it has 62, from"),
+        (["-q", "1", "-s", "dcc"], "did you mean 'ddc'"),
+        (["-q", "1", "-s", "ac ddc"], "explains one strategy on one pool"),
+        (["-q", "1", str(BUILTIN_POOL), str(BUILTIN_POOL)], "explains one strategy on one pool"),
+        (["-q", "1", "--repeats", "2"], "--repeats is for comparisons: leave it out with --question"),
+        (["-q", "1", "--csv"], "--csv is for comparisons: leave it out with --question"),
+        (["--show-paths"], "--show-paths prints the paths of one question: give its --question"),
+        (["nowhere.parquet", "-q", "1"], "no such file"),
     ],
 )
 def test_bad_words(words: list[str], says: str) -> None:
@@ -163,6 +168,48 @@ def test_bad_words(words: list[str], says: str) -> None:
 
 
 def test_a_damaged_row_can_be_left_out(bad: Path) -> None:
-    done = sureenough("replay", "--skip-damaged", "--repeats", "1", "-s", "sc", str(bad / "nan.parquet"))
-    assert done.returncode == 0
-    assert "1 damaged rows were left out" in done.stdout
+    text = printed("replay", "--skip-damaged", "--repeats", "1", "-s", "sc", str(bad / "nan.parquet"))
+    assert "1 damaged rows were left out" in text
+
+
+def test_one_question_in_sentences() -> None:
+    text = printed("replay", "-q", "gsm8k-test-0138", "-s", "sure")
+    lines = text.splitlines()
+    assert lines[0].startswith("Question gsm8k-test-0138, gold answer ")
+    assert lines[1].startswith("Answer: ")
+    assert any("points of vote share" in line for line in lines)
+
+
+def test_by_place_and_as_json() -> None:
+    result = json.loads(sureenough("replay", str(BUILTIN_POOL), "-q", "2", "-s", "ddc", "--json").stdout)
+    assert result["question"] == "gsm8k-test-0007"
+    assert result["strategy"] == "ddc"
+    assert result["tokens"]["total"] > 0
+
+
+def test_every_path_in_full() -> None:
+    words = ["replay", "-q", "1", "-s", "ddc:warmup=8,weight=mean,drop=1", "--show-paths"]
+    output, data = sureenough(*words).stdout, json.loads(sureenough(*words, "--json").stdout)
+    assert output.startswith(f"Question arith-5-3-1, gold answer 219.\n{data['question_text']}\n\nAnswer: 219 ")
+    assert data["question_text"] == "Solve 76(51x+929)+124x+6756=3875x+104735 for x."
+    assert data["reason"] == "settled"
+    assert output.count("\nPath ") == data["started"] == len(data["path_list"])
+    assert output.count("pruned by the drop test") == data["tiers"]["drop"] > 0
+    assert "Path 1: kept, 389 of 389 tokens, answer 219\n76*51=3876\n" in output
+    pruned = next(path for path in data["path_list"] if path["fate"] == "pruned")
+    text = output.split(f"\nPath {pruned['number']}: ")[1].split("\n", 1)[1].split("\n\nPath ")[0]
+    assert len(text.rstrip("\n")) in (pruned["tokens"], pruned["tokens"] - 1), "its text ends at the token of the cut"
+
+
+def test_recorded_text_does_not_control_the_terminal(tmp_path: Path) -> None:
+    rows = pq.read_table(BUILTIN_POOL).slice(0, 20)
+    for column in ("answer", "gold", "question"):
+        hostile = pa.array([f"{column}\x1b]52;c;aGk=\x07\x9b2J"] * len(rows))
+        rows = rows.set_column(rows.schema.get_field_index(column), column, hostile)
+    pq.write_table(rows, tmp_path / "pool.parquet")
+    for words in ([], ["--json"]):
+        text = printed("replay", str(tmp_path / "pool.parquet"), "-q", "1", "-s", "sc", *words)
+        assert "\\x1b]52" in text or "\\u001b]52" in text
+        assert not set("\x1b\x07\x9b") & set(text)
+    message = refused("replay", str(tmp_path / "pool.parquet"), "-q", "\x1b]0;")
+    assert "\x1b" not in message

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.bench.making import hostile_result, make_pool
-from tests.processes import refused, sureenough
+from tests.processes import printed, refused, sureenough
 
 
 def test_bench_writes_a_report_and_writes_it_again(tmp_path: Path) -> None:
@@ -36,10 +36,9 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_replay_ends_with_the_recommendation_and_fits_its_list(tmp_path: Path) -> None:
     source = make_pool(tmp_path, paths=8)
-    done = sureenough("replay", str(source.pool), "--repeats", "1")
-    assert done.returncode == 0, done.stderr
-    assert "ddc:warmup=4" in done.stdout
-    assert "8 questions cannot tell 2 points apart" in done.stdout.splitlines()[-1]
+    text = printed("replay", str(source.pool), "--repeats", "1")
+    assert "ddc:warmup=4" in text
+    assert "8 questions cannot tell 2 points apart" in text.splitlines()[-1]
     data = json.loads(sureenough("replay", str(source.pool), "--repeats", "1", "--json").stdout)
     assert data["pools"][0]["recommendation"]["reference"] == "sc"
     assert "warms up with 16 paths" in refused("replay", str(source.pool), "-s", "ddc", "--repeats", "1")

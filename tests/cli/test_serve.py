@@ -14,8 +14,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from sureenough.api import replay
 from sureenough.cli import app
+from sureenough.cli.view import run_on_recorded
+from sureenough.pools import Pool
 from sureenough.server import ServerLimits, ServerSettings
+from tests.bench.making import make_pool
 from tests.processes import Running, configured, refused, start
 
 RUN = """{"schema": 2, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0}}
@@ -153,3 +157,26 @@ def test_view_shows_a_run(tmp_path: Path) -> None:
         assert httpx.get(f"{url}/v1/models").json()["data"] == []
         reply = httpx.post(f"{url}/v1/chat/completions", json={"model": "m@sc", "messages": []})
         assert reply.status_code == 503
+
+
+@pytest.mark.parametrize("strategy", ["sc", "ddc:warmup=8", "ac"])
+def test_it_shows_what_a_replay_decides(strategy: str, tmp_path: Path) -> None:
+    make_pool(tmp_path, questions=1)
+    pool = Pool(tmp_path / "small.parquet")
+    (question,) = pool
+    log = run_on_recorded(pool, question, strategy)
+    out = replay(question.paths, strategy, window=8)
+    assert log.view.result is not None
+    assert log.view.result["answer"] == out.answer
+    assert log.view.result["tokens"] == out.to_json()["tokens"]
+    kept = [path for path in log.view.paths.values() if path["fate"] == "kept" and path["answer"]]
+    assert kept
+    whole = [path for path in kept if path["tokens"] == question.paths[path["path"]].tokens]
+    for path in whole:
+        assert "".join((log.text(path["path"]) or {"texts": []})["texts"]) == f"\\boxed{{{path['answer']}}}"
+
+
+def test_what_recorded_paths_cannot_show_is_refused(tmp_path: Path) -> None:
+    make_pool(tmp_path, questions=1)
+    pool = str(tmp_path / "small.parquet")
+    assert "run it live" in refused("view", pool, "-s", "mur+sc")

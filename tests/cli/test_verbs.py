@@ -1,9 +1,11 @@
-"""The command line as a whole: every verb exists, loads only what it needs, and shares its options with others."""
+"""The command line as a whole: its verbs, what they load, options that they share, completion, and text of others."""
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import asdict
@@ -12,10 +14,13 @@ from typing import Any, cast
 
 import pytest
 import typer.main
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.core import TyperCommand
 
 from sureenough.cli import SETTINGS, VERBS, app, main
 from sureenough.cli.options import defaults
+from sureenough.cli.terminal import printable
 from sureenough.core.options import RunOptions
 from sureenough.errors import EngineError, UsageError
 from sureenough.server import ServerLimits
@@ -101,7 +106,7 @@ def test_help_works_beside_a_bad_file_of_defaults(text: str, tmp_path: Path) -> 
         assert ("sureenough.toml" in done.stderr) == ("ask" in words)
 
 
-@pytest.mark.parametrize("name", ["ask", "record", "replay", "bench", "demo"])
+@pytest.mark.parametrize("name", ["ask", "record", "replay", "bench"])
 def test_run_options_derive_from_one_definition(name: str) -> None:
     flags = {option.name: option for option in verb(name).params}
     shared = [option for option in RunOptions.fields() if option in flags]
@@ -122,6 +127,10 @@ def test_options_are_few_and_rare_ones_come_last(name: str, most: int) -> None:
 def test_variables_and_settings_without_an_option_are_documented() -> None:
     rows = [line for line in Path("docs/configuration.md").read_text("utf-8").splitlines() if line.startswith("| ")]
     options = [(name, option) for name in VERBS for option in verb(name).params]
+    source = "".join(file.read_text("utf-8") for file in Path("src").rglob("*.py"))
+    variables = {"URL", "MODEL", "API_KEY", "SERVE_KEYS", "CONFIG", "CACHE"}
+    assert set(re.findall(r"SUREENOUGH_(?!VLLM)([A-Z_]+)", source)) == variables
+    assert all(any(f"`SUREENOUGH_{name}`" in row for row in rows) for name in variables)
     assert {option.envvar for _, option in options if option.envvar} == {"SUREENOUGH_URL", "SUREENOUGH_MODEL"}
     for name, option in options:
         if not option.opts:
@@ -202,3 +211,76 @@ def test_the_error_of_an_engine_says_what_its_run_had_sampled(
         main()
     assert ended.value.code == 3
     assert capsys.readouterr().err == f"sureenough: out of breath{more}\n"
+
+
+SCRIPT = """
+import sys
+sys.argv = ["sureenough"]
+from sureenough.cli import main
+try:
+    main()
+finally:
+    print("numpy" in sys.modules, file=sys.stderr)
+"""
+
+
+def complete(line: str, cwd: Path) -> tuple[set[str], bool]:
+    """The completions of the last word of a line in bash, and whether numpy was imported for them."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_SUREENOUGH_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, env=os.environ | words, cwd=cwd,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split()), done.stderr.split()[-1] == "True"
+
+
+def test_verbs_are_completed_without_importing_them(tmp_path: Path) -> None:
+    assert complete("sureenough re", tmp_path) == ({"record", "replay"}, False)
+
+
+def test_options_are_completed_beside_a_bad_file_of_defaults(tmp_path: Path) -> None:
+    (tmp_path / "sureenough.toml").write_text("speed = 9")
+    assert complete("sureenough ask --max", tmp_path)[0] == {"--max-tokens", "--max-path-tokens"}
+
+
+def test_bash_runs_its_script(tmp_path: Path) -> None:
+    """The shell registers a function, which starts the program and receives the verbs."""
+    program = tmp_path / "sureenough"
+    code = "import sys; sys.argv[0] = 'sureenough'; from sureenough.cli import main; main()"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n')
+    program.chmod(0o755)
+    script = sureenough(env=os.environ | {"_SUREENOUGH_COMPLETE": "source_bash"}).stdout
+    assert "-F _sureenough_completion sureenough" in script
+    call = 'COMP_WORDS=(sureenough str); COMP_CWORD=1; _sureenough_completion sureenough; echo "${COMPREPLY[@]}"'
+    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euc", f"{script}\n{call}"], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+    assert done.stdout.split() == ["strategies"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\nπ 😀 \\boxed{7}", "plain\ttext\nπ 😀 \\boxed{7}"),
+        ("line\r\nline", "line\nline"),
+        ("over\rwritten", r"over\rwritten"),
+        ("\x1b[2J", r"\x1b[2J"),
+        ("\x1b]52;c;aGk=\x07", r"\x1b]52;c;aGk=\x07"),
+        ("\x9b31m \x9d \x90", r"\x9b31m \x9d \x90"),
+        ("\x7f\x08\x00", r"\x7f\x08\x00"),
+        ("\u202e\u2066\u2028", r"\u202e\u2066\u2028"),
+        ("\ud83d", r"\ud83d"),
+    ],
+)
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters()))
+def test_any_text_can_be_printed(text: str) -> None:
+    shown = printable(text)
+    shown.encode()
+    assert all(letter in "\t\n" or (ord(letter) >= 32 and not 127 <= ord(letter) < 160) for letter in shown)
+    assert printable(shown) == shown

@@ -21,9 +21,8 @@ from sureenough.bench import Comparison, compare
 from sureenough.bench.comparison import to_json
 from sureenough.bench.result import ComparedStrategy
 from sureenough.cli.live_display import display
-from sureenough.cli.options import AsJson, run_options, with_options
+from sureenough.cli.options import AsJson
 from sureenough.cli.terminal import echo
-from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers.run_log import RunLogWriter
@@ -52,16 +51,14 @@ def live_problem() -> GeneratedProblem:
     return generate(5, seed=3, n=2)[-1]
 
 
-@with_options(run=run_options(RunOptions(), only=("seed",)))
 def command(
     *,
-    run: RunOptions,
     live: Annotated[bool, typer.Option(help="Begin with a question to a small model.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Ask one hard question live, then compare strategies on recorded paths; needs only this machine."""
     started = time.monotonic()
-    answer = _ask_live(run.seed, as_json) if live else None
+    answer = _ask_live(as_json) if live else None
     if answer is not None and answer["reason"] == "interrupted":
         raise typer.Exit(130)
     result = compare(BUILTIN_POOL, COMPARED, repeats=REPEATS)
@@ -77,7 +74,7 @@ def command(
         echo("\n".join([*comparison_lines(result), *result.advice()]))
 
 
-def _ask_live(seed: int, quiet: bool) -> dict[str, Any] | None:
+def _ask_live(quiet: bool) -> dict[str, Any] | None:
     """Ask the question, and show its recording if no live run could show how a vote settles; the outcome as JSON."""
     problem = live_problem()
     say = (lambda text: None) if quiet else echo
@@ -90,7 +87,7 @@ def _ask_live(seed: int, quiet: bool) -> dict[str, Any] | None:
         started = time.monotonic()
         with display(quiet, plain=False) as readers:
             log = RunLogWriter({}, *readers)
-            out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL, seed=seed,
+            out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL,
                       hurry=None, deadline=DEADLINE, observers=[log])  # fmt: skip
         full_tokens, seconds = log.view.summary.get("full_budget_tokens"), time.monotonic() - started
         right = out.answer is not None and same(out.answer, problem.gold)

@@ -100,8 +100,7 @@ class EngineOptions:
     def each_server(self) -> list[EngineOptions]:
         """The same options for one server at a time."""
         urls = self.url or []
-        twice = given_twice(urls) if len(urls) > 1 else None
-        if twice is not None:
+        if (twice := given_twice(urls)) is not None:
             raise UsageError(f"--url {printable_url(twice)} is given twice; name every server once")
         return [replace(self, url=[url]) for url in urls] or [self]
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 
@@ -150,13 +149,8 @@ def with_options(**groups: OptionGroup) -> Callable[[Callable[..., None]], Calla
 class Prices:
     """What tokens cost."""
 
-    price_in: Annotated[float | None, file_option("Price per million prompt tokens.")] = None
-    price_out: Annotated[float | None, file_option("Price per million generated tokens.")] = None
-
-    def __post_init__(self) -> None:
-        bad = next((price for price in (self.price_in, self.price_out) if price and not 0 <= price < inf), None)
-        if bad is not None:
-            raise UsageError(f"a price is {bad}; it must be a number of at least 0, per million tokens")
+    price_in: Annotated[float | None, file_option("Price per million prompt tokens.", min=0)] = None
+    price_out: Annotated[float | None, file_option("Price per million generated tokens.", min=0)] = None
 
     def cost(self, prompt: float, generated: float) -> float | None:
         """Money for these tokens, if a price was given."""

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -41,11 +40,8 @@ def command(
         return
     if sys.platform == "win32":  # execvpe would return to the shell, and vLLM needs Unix sockets
         raise UsageError("vLLM does not run on Windows; start this in WSL, or give other verbs the --url of a server")
-    with ExitStack() as cleanup:
-        socket_path = os.environ.get(SOCKET_ENV, "")
-        if not socket_path:  # the folder outlives this program, which becomes the server
-            folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
-            socket_path = str(Path(folder) / "records.sock")
+    with tempfile.TemporaryDirectory(prefix="sureenough-") as folder:  # it outlives this program
+        socket_path = os.environ.get(SOCKET_ENV) or str(Path(folder) / "records.sock")
         try:
             os.execvpe(words[0], words, os.environ | server_environment(socket_path, longest_window))
         except OSError as error:

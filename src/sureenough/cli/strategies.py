@@ -27,14 +27,10 @@ def command() -> None:
     methods = " or ".join(f"{method}+" for method in SEARCHES)
     typer.echo(f"{methods} before any strategy without pruning searches for its paths, such as phi+sure.")
     if any(announced(group) for group in GROUPS):
-        _list_plugins()
+        from sureenough.answers.kinds import REGISTRY as JUDGES
+        from sureenough.datasets.load import REGISTRY as DATASETS
+        from sureenough.engines.base import REGISTRY as ENGINES
 
-
-def _list_plugins() -> None:
-    from sureenough.answers.kinds import REGISTRY as JUDGES
-    from sureenough.datasets.load import REGISTRY as DATASETS
-    from sureenough.engines.base import REGISTRY as ENGINES
-
-    echo("\nPlug-ins:")
-    for entry in report({registry.group: registry for registry in (REGISTRY, JUDGES, ENGINES, DATASETS)}):
-        echo(f"{entry.group}: {entry.name} ({entry.package}) {entry.error or 'ok'}")
+        echo("\nPlug-ins:")
+        for entry in report({registry.group: registry for registry in (REGISTRY, JUDGES, ENGINES, DATASETS)}):
+            echo(f"{entry.group}: {entry.name} ({entry.package}) {entry.error or 'ok'}")
