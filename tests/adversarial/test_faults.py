@@ -32,7 +32,7 @@ from tests.engines.misbehaving import Manner
 from tests.engines.raw_server import RawServer, all_closed, raw_server
 from tests.in_thread import until
 from tests.server.serving import ours
-from tests.server.upstream import KEY, an_upstream
+from tests.server.upstream import an_upstream, before
 
 TIMES = Timeouts(connect=5, first_token=0.5, stall=0.5)
 LIMITS = ServerLimits(seconds=2, head=1, send=1, requests=8, body=100_000)
@@ -163,8 +163,8 @@ def test_serve_survives_an_upstream(fault: str, caplog: pytest.LogCaptureFixture
 def attacked() -> Iterator[tuple[str, ServerState]]:
     manner = Manner(tokens=20_000, logprobs=False)
     with (
-        an_upstream(lambda seed: manner if seed == 0 else Manner()) as (upstream, _),
-        ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=LIMITS, log_requests=True)) as server,
+        an_upstream(lambda seed: manner if seed == 0 else Manner()) as upstream,
+        before(upstream, limits=LIMITS, log_requests=True) as server,
     ):
         yield server
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.browser.visit import Visit, recorded_paths
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -40,3 +42,16 @@ def browser() -> Iterator[Browser]:
         found = play.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield found
         found.close()
+
+
+@pytest.fixture(scope="module")
+def recorded(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Our server before recorded paths, with the module's delay between their tokens."""
+    with recorded_paths(request.module.DELAY) as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser: Browser, recorded: str) -> Iterator[Visit]:
+    with Visit(browser, recorded) as visit:
+        yield visit

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sureenough.server import ServerSettings
-from tests.browser.test_page import DEAD, DUCKS
-from tests.browser.visit import Visit
+from tests.browser.visit import DEAD, DUCKS, EVIL, Visit, visiting_before
 from tests.engines.misbehaving import Manner
 from tests.server.recorded import Recorded
 from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, an_upstream
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-EVIL = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Iterator[str]:
-    """Our server before recorded paths."""
-    with (
-        serving_app(Recorded(DUCKS, 0.01).app()) as upstream,
-        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
-    ):
-        yield url
+DELAY = 0.01
 
 
 def corners(visit: Visit) -> list[tuple[float, float, float]]:
@@ -38,8 +25,7 @@ def corners(visit: Visit) -> list[tuple[float, float, float]]:
     return [(box["x"], box["y"], box["y"] + box["height"]) for box in boxes if box is not None]
 
 
-def test_two_strategies_side_by_side(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_two_strategies_side_by_side(visit: Visit) -> None:
     page = visit.page
     visit.ask("How much does she make?", "sc", compared="sure", paths=24, seed=0)
     page.wait_for_selector(".run-card[data-state=running]")
@@ -72,24 +58,20 @@ def test_two_strategies_side_by_side(browser: Browser, recorded: str) -> None:
     assert visit.text("#answer") == "18"
     page.go_back()
     visit.compared()
-    visit.quiet()
-    page.close()
 
 
 def test_both_runs_are_stopped_together(browser: Browser) -> None:
     with (
         serving_app(Recorded(DUCKS, 0.2).app()) as upstream,
-        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64)) as (url, state),
+        ours(ServerSettings(upstream=f"{upstream.url}/v1")) as (url, state),
+        Visit(browser, url) as visit,
     ):
-        visit = Visit(browser, url)
         visit.ask("How much does she make?", "sc", compared="ac", paths=64)
         visit.page.wait_for_selector(".run-card[data-state=running] >> nth=1")
         assert len(state.runs) == 2
         visit.page.click("#stop")
         visit.page.wait_for_selector("#comparison[data-state=over]")
         assert not state.runs
-        visit.quiet()
-        visit.page.close()
 
 
 @pytest.mark.parametrize(
@@ -104,44 +86,29 @@ def test_both_runs_are_stopped_together(browser: Browser) -> None:
 def test_the_sentence_that_compares(
     browser: Browser, recorded: str, answers: tuple[str | None, str | None], agree: bool | None, sentence: str
 ) -> None:
-    page = browser.new_page()
-    page.goto(recorded)
-    text = page.evaluate(
-        """async ([answers, agree]) => { const { verdict } = await import('/page/comparison.js');
-           const { RunState } = await import('/page/run_state.js');
-           const states = answers.map((answer, at) => Object.assign(new RunState(),
-             { run: { strategy: "ab"[at] }, summary: { tokens: 10 * (at + 1) }, result: { answer } }));
-           return verdict(...states, agree); }""",
-        [answers, agree],
-    )
+    with Visit(browser, recorded) as visit:
+        text = visit.page.evaluate(
+            """async ([answers, agree]) => { const { verdict } = await import('/page/comparison.js');
+               const { RunState } = await import('/page/run_state.js');
+               const states = answers.map((answer, at) => Object.assign(new RunState(),
+                 { run: { strategy: "ab"[at] }, summary: { tokens: 10 * (at + 1) }, result: { answer } }));
+               return verdict(...states, agree); }""",
+            [answers, agree],
+        )
     assert text == sentence
-    page.close()
 
 
 def test_answers_agree_if_they_mean_the_same(browser: Browser) -> None:
     answers = iter(["1/2", "0.5"] * 8)
-    with (
-        an_upstream(lambda seed: Manner(answer=next(answers), tokens=3)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, models=("tiny",), window=4)) as (url, _),
-    ):
-        visit = Visit(browser, url)
+    with visiting_before(browser, lambda seed: Manner(answer=next(answers), tokens=3)) as visit:
         visit.ask("A half?", "sc", compared="sc", paths=1)
         visit.compared()
         assert visit.text("#verdict").startswith("Both used ")
         assert visit.text("#verdict").endswith("mean the same.")
-        visit.quiet()
-        visit.page.close()
 
 
 def test_hostile_text_stays_text_in_a_comparison(browser: Browser, tmp_path: Path) -> None:
-    with (
-        an_upstream(Manner(answer=EVIL, tokens=3)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, models=("tiny",), window=4, keep_runs=tmp_path)) as (
-            url,
-            _,
-        ),
-    ):
-        visit = Visit(browser, url)
+    with visiting_before(browser, Manner(answer=EVIL, tokens=3), keep_runs=tmp_path) as visit:
         visit.ask(EVIL, "sc", compared="sure", paths=4)
         visit.compared()
         visit.page.wait_for_function(
@@ -151,13 +118,11 @@ def test_hostile_text_stays_text_in_a_comparison(browser: Browser, tmp_path: Pat
             assert EVIL in text
         assert visit.text("#comparison-question") == EVIL
         assert visit.count("main img, main script") == 0
-        visit.quiet()
-        visit.page.close()
 
 
 def test_a_comparison_that_fails_says_so(browser: Browser) -> None:
-    with ours(ServerSettings(upstream=DEAD, models=("gone",), retries=0)) as (url, _):
-        visit = Visit(browser, url)
+    settings = ServerSettings(upstream=DEAD, models=("gone",), retries=0)
+    with ours(settings) as (url, _), Visit(browser, url, quiet=False) as visit:
         visit.page.fill("#question", "Hello?")
         visit.page.select_option("#other-strategy", "sc")
         visit.page.fill("#other-strategy-options", "nonsense=1")
@@ -168,4 +133,3 @@ def test_a_comparison_that_fails_says_so(browser: Browser) -> None:
         visit.ask("Hello?", "sc", compared="ac", paths=2)
         visit.page.wait_for_selector("#comparison[data-state=over]")
         assert "failed, so there is nothing to compare" in visit.text("#verdict")
-        visit.page.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,33 +10,18 @@ import pytest
 from sureenough.core.events import path_seed
 from sureenough.core.options import RunOptions
 from sureenough.server import ServerLimits, ServerSettings
-from tests.browser.visit import Visit
+from tests.browser.visit import DEAD, EVIL, Visit, recorded_paths, visiting, visiting_before
 from tests.engines.misbehaving import Manner
-from tests.server.recorded import Recorded
-from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, an_upstream
+from tests.server.serving import ours
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-DUCKS = 21
-"""A question of the built-in pool on which ddc prunes many paths and then settles."""
-DEAD = "http://127.0.0.1:9/v1"
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Iterator[str]:
-    """Our server before recorded paths that come slowly enough to be watched."""
-    with (
-        serving_app(Recorded(DUCKS, 0.05).app()) as upstream,
-        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
-    ):
-        yield url
+DELAY = 0.05  # slow enough to be watched
 
 
 def test_the_built_in_model_from_question_to_answer(browser: Browser) -> None:
-    with ours(ServerSettings()) as (url, _):
-        visit = Visit(browser, url)
+    with visiting(browser) as visit:
         visit.page.click("text=86 + 77 - 162 / 27 = ?")
         visit.ask("86 + 77 - 162 / 27 = ?", "ddc", "warmup=5,weight=mean,tau=0.99,trust=0,drop=0", paths=32, parallel=6)
         visit.page.wait_for_selector(".chip >> nth=3")
@@ -52,29 +36,23 @@ def test_the_built_in_model_from_question_to_answer(browser: Browser) -> None:
         assert visit.count(".chip.f-discarded, .chip.f-pruned") > 0, "some are greyed out"
         assert visit.count(".chip.f-agrees") >= 6
         assert visit.text("#votes li:first-child .a") == "157"
-        visit.quiet()
-        visit.page.close()
 
 
-def test_a_phone_needs_no_sideways_scrolling(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_a_phone_needs_no_sideways_scrolling(visit: Visit) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 844})
     assert "vote on the answer" in visit.text("#empty")
     for path in ("/", "/runs"):
-        visit.page.goto(recorded + path)
+        visit.page.goto(visit.url + path)
         visit.page.wait_for_load_state("networkidle")
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
-    visit.page.goto(recorded)
+    visit.page.goto(visit.url)
     visit.ask("How much does she make?", "ddc", "weight=mean")
     visit.state("over")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
     assert not visit.page.is_visible("#empty")
-    visit.quiet()
-    visit.page.close()
 
 
-def test_paths_are_pruned_in_sight(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_paths_are_pruned_in_sight(visit: Visit) -> None:
     visit.ask("How much does she make?", "ddc", "weight=mean")
     visit.page.wait_for_selector(".chip.f-running")
     visit.page.wait_for_selector(".chip.f-waiting")
@@ -92,12 +70,9 @@ def test_paths_are_pruned_in_sight(browser: Browser, recorded: str) -> None:
     visit.page.wait_for_selector("#text span")
     assert "its confidence fell below the threshold" in visit.text("#reader-note")
     assert visit.count("#text .c0, #text .c1") > 0, "tokens are shaded"
-    visit.quiet()
-    visit.page.close()
 
 
-def test_a_reload_in_the_middle_goes_on(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_a_reload_in_the_middle_goes_on(visit: Visit) -> None:
     visit.ask("How much does she make?", "ddc", "weight=mean")
     visit.page.wait_for_selector(".chip.f-waiting")
     address = visit.page.url
@@ -110,18 +85,13 @@ def test_a_reload_in_the_middle_goes_on(browser: Browser, recorded: str) -> None
     visit.page.reload()
     visit.state("over")
     assert (visit.text("#answer"), visit.count(".chip.f-pruned") > 0) == ("18", True)
-    visit.quiet()
-    visit.page.close()
 
 
 def test_paths_that_ended_out_of_turn_are_not_drawn_as_discarded(browser: Browser) -> None:
     """The first path has no end, so that the others are not counted before the run is stopped."""
     endless = Manner(tokens=1_000_000, delay=0.05)
-    with (
-        an_upstream(lambda seed: endless if seed == path_seed(0, 0) else Manner(answer="7")) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, window=4)) as (url, _),
-    ):
-        visit = Visit(browser, url)
+    manner = Manner(answer="7")
+    with visiting_before(browser, lambda seed: endless if seed == path_seed(0, 0) else manner) as visit:
         visit.ask("6 + 1?", "ac", paths=4, parallel=4)
         visit.page.wait_for_selector(".chip.f-waiting >> nth=2")
         visit.page.click("#stop")
@@ -132,22 +102,16 @@ def test_paths_that_ended_out_of_turn_are_not_drawn_as_discarded(browser: Browse
         visit.page.wait_for_selector("#text span")
         assert "ended, not counted" in visit.text("#reader-note")
         assert visit.inked("#path-chart") > 0
-        visit.quiet()
-        visit.page.close()
 
 
 def test_a_page_of_one_of_several_replicas_says_that_it_cannot_start_runs(browser: Browser) -> None:
-    with ours(ServerSettings(replica="a")) as (url, _):
-        visit = Visit(browser, url)
+    with visiting(browser, replica="a") as visit:
         visit.page.wait_for_selector("#error:has-text('This page cannot start runs.')")
         assert "Several replicas serve this address" in visit.text("#error")
         assert not visit.page.is_visible("#go")
-        visit.quiet()
-        visit.page.close()
 
 
-def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_stopping_takes_the_vote_so_far(visit: Visit) -> None:
     visit.ask("How much does she make?", "sc", paths=64)
     visit.page.wait_for_selector(".chip.f-agrees")
     visit.page.click("#stop")
@@ -155,8 +119,6 @@ def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None
     assert visit.text("#status").startswith("Stopped after")
     assert "does not use confidence" in visit.text("#path-chart-note")
     assert visit.text("#path-chart-name") == "Tokens of every path"
-    visit.quiet()
-    visit.page.close()
 
 
 @pytest.mark.parametrize(
@@ -168,22 +130,16 @@ def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None
         ("esc", "", "Stop rule"),
     ],
 )
-def test_14_21_every_stop_rule_is_drawn_and_named(
-    browser: Browser, recorded: str, strategy: str, threshold: str, measure: str
-) -> None:
-    visit = Visit(browser, recorded)
+def test_14_21_every_stop_rule_is_drawn_and_named(visit: Visit, strategy: str, threshold: str, measure: str) -> None:
     visit.ask("How much does she make?", strategy)
     visit.state("over")
     assert visit.text("#threshold") == threshold
     assert visit.text("#measure-name") == visit.page.text_content("#stop-chart-name") == measure
     assert visit.page.is_visible("#stop-chart") is (strategy != "esc"), "no empty chart"
     assert ("with every path counted as one vote" in visit.text("#equal-posterior")) is (strategy == "ddc")
-    visit.quiet()
-    visit.page.close()
 
 
-def test_keys_alone_will_do(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_keys_alone_will_do(visit: Visit) -> None:
     page = visit.page
     page.focus("#question")
     page.keyboard.type("How much does she make?")
@@ -201,12 +157,9 @@ def test_keys_alone_will_do(browser: Browser, recorded: str) -> None:
     assert page.evaluate("document.activeElement.textContent") == "2", "the focus is back where it was"
     page.keyboard.press("End")
     assert page.evaluate("document.activeElement.textContent") == str(visit.count(".chip") - 1)
-    visit.quiet()
-    page.close()
 
 
-def test_a_click_on_a_line_reads_its_path(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_a_click_on_a_line_reads_its_path(visit: Visit) -> None:
     visit.ask("How much does she make?", "ddc", "weight=mean", paths=32)
     visit.state("over")
     box = visit.page.locator("#path-chart .u-over").bounding_box()
@@ -216,107 +169,82 @@ def test_a_click_on_a_line_reads_its_path(browser: Browser, recorded: str) -> No
         visit.page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * part)
     visit.page.wait_for_selector("#text span")
     assert visit.text("#reader-title").startswith("Path ")
-    visit.quiet()
-    visit.page.close()
 
 
 def test_light_and_dark(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded, color_scheme="dark")
+    with Visit(browser, recorded, color_scheme="dark") as visit:
 
-    def paper() -> str:
-        return str(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        def paper() -> str:
+            return str(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
-    assert paper() == "rgb(15, 20, 26)"
-    visit.page.click("#theme")
-    assert (visit.text("#theme"), paper()) == ("Theme: light", "rgb(246, 247, 249)")
-    visit.page.reload()
-    assert paper() == "rgb(246, 247, 249)", "the choice is remembered"
-    visit.page.click("#theme")
-    assert paper() == "rgb(15, 20, 26)"
-    visit.quiet()
-    visit.page.close()
+        assert paper() == "rgb(15, 20, 26)"
+        visit.page.click("#theme")
+        assert (visit.text("#theme"), paper()) == ("Theme: light", "rgb(246, 247, 249)")
+        visit.page.reload()
+        assert paper() == "rgb(246, 247, 249)", "the choice is remembered"
+        visit.page.click("#theme")
+        assert paper() == "rgb(15, 20, 26)"
 
 
 def test_an_upstream_that_is_down(browser: Browser) -> None:
-    with ours(ServerSettings(upstream=DEAD, models=("gone",), retries=0)) as (url, _):
-        visit = Visit(browser, url)
+    with visiting(browser, upstream=DEAD, models=("gone",), retries=0) as visit:
         visit.ask("Anybody?", "sc", paths=2)
         visit.state("error")
         assert "cannot be reached" in visit.text("#error")
-        visit.quiet()
-        visit.page.close()
 
 
 def test_an_upstream_without_log_probabilities(browser: Browser) -> None:
-    with (
-        serving_app(Recorded(DUCKS, 0.0, logprobs=False).app()) as upstream,
-        ours(ServerSettings(upstream=f"{upstream.url}/v1")) as (url, _),
-    ):
-        visit = Visit(browser, url)
+    with recorded_paths(0.0, logprobs=False) as url, Visit(browser, url) as visit:
         visit.ask("How much?", "ddc")
         visit.state("error")
         assert "sends no log-probabilities" in visit.text("#error")
         visit.ask("How much?", "sc", paths=4)
         visit.state("over")
         assert visit.page.locator("#error").is_hidden()
-        visit.quiet()
-        visit.page.close()
 
 
 def test_hostile_words_are_only_words(browser: Browser, tmp_path: Path) -> None:
-    evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-    with (
-        an_upstream(Manner(answer=evil, tokens=3)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, models=("tiny",), keep_runs=tmp_path)) as (url, _),
-    ):
-        visit = Visit(browser, url)
-        visit.ask(evil, "sure", paths=4)
+    with visiting_before(browser, Manner(answer=EVIL, tokens=3), keep_runs=tmp_path) as visit:
+        visit.ask(EVIL, "sure", paths=4)
         visit.state("over")
         visit.page.click(".chip >> nth=0")
         visit.page.wait_for_selector("#text span")
-        assert evil in visit.text("#text")
-        assert visit.text("#run-question") == evil
+        assert EVIL in visit.text("#text")
+        assert EVIL in visit.text("#winner-text")
+        assert visit.text("#run-question") == EVIL
         assert visit.count("main img, main script") == 0
-        visit.page.goto(f"{url}/runs")
+        visit.page.goto(f"{visit.url}/runs")
         visit.page.wait_for_selector("td.q a")
-        assert visit.text("td.q a") == evil
+        assert visit.text("td.q a") == EVIL
         assert visit.count("main img, main script") == 0
-        visit.quiet()
-        visit.page.close()
 
 
 def test_runs_that_were_kept_can_be_read_again(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "main.html").write_text(
         "<title>r</title><script>document.title = typeof localStorage</script><p>report"
     )
-    with serving_app(Recorded(DUCKS, 0.0).app()) as upstream:
-        settings = ServerSettings(upstream=f"{upstream.url}/v1", window=64, keep_runs=tmp_path)
-        with ours(settings) as (url, _):
-            visit = Visit(browser, url)
-            visit.ask("How much does she make?", "ddc", "weight=mean")
-            visit.state("over")
-            visit.page.close()
-        with ours(settings) as (url, _):  # another server: nothing is in memory
-            visit = Visit(browser, url)
+    with recorded_paths(0.0, keep_runs=tmp_path) as url, Visit(browser, url) as visit:
+        visit.ask("How much does she make?", "ddc", "weight=mean")
+        visit.state("over")
+    with recorded_paths(0.0, keep_runs=tmp_path) as url:  # another server: nothing is in memory
+        with Visit(browser, url) as visit:
             visit.page.click("#nav-runs")
             visit.page.click("td.q a")
             visit.state("over")
             assert visit.text("#answer") == "18"
             visit.page.click(".chip.f-pruned >> nth=0")
             visit.page.wait_for_selector("#text span")
-            visit.quiet()
+        with Visit(browser, url, quiet=False) as visit:  # the report has a script that its policy forbids to store
             visit.page.goto(f"{url}/runs")
             visit.page.click("#reports a")
             visit.page.wait_for_selector("text=report")
-            visit.page.close()
 
 
 def test_a_run_that_is_not_there(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
-    visit.page.goto(f"{recorded}/runs/{'a' * 32}")
-    visit.page.wait_for_selector("#error:not([hidden])")
-    assert "run does not exist" in visit.text("#error")
-    visit.page.close()
+    with Visit(browser, recorded, quiet=False) as visit:
+        visit.page.goto(f"{recorded}/runs/{'a' * 32}")
+        visit.page.wait_for_selector("#error:not([hidden])")
+        assert "run does not exist" in visit.text("#error")
 
 
 def test_the_form_has_the_options_and_limits_of_the_server(browser: Browser) -> None:
@@ -324,8 +252,7 @@ def test_the_form_has_the_options_and_limits_of_the_server(browser: Browser) -> 
     settings = ServerSettings(
         upstream=DEAD, models=("gone",), strategy="sure:delta=0.02", paths=33, parallel=7, limits=limits
     )
-    with ours(settings) as (url, _):
-        visit = Visit(browser, url)
+    with ours(settings) as (url, _), Visit(browser, url) as visit:
         page = visit.page
         assert [page.get_attribute("[name=paths]", name) for name in ("min", "max")] == ["1", "40"]
         assert (page.input_value("[name=paths]"), page.input_value("[name=parallel]")) == ("33", "7")
@@ -334,5 +261,3 @@ def test_the_form_has_the_options_and_limits_of_the_server(browser: Browser) -> 
         assert set(names) == set(RunOptions.fields())
         page.select_option("#strategy", "ac")
         assert page.get_attribute("#strategy-options", "placeholder") == "tau=0.95"
-        visit.quiet()
-        page.close()

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sureenough.server import ServerSettings
-from tests.browser.test_page import DUCKS
-from tests.browser.visit import Visit
+from tests.browser.visit import Visit, recorded_paths, visiting, visiting_before
 from tests.engines.misbehaving import Manner
-from tests.server.recorded import Recorded
-from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, an_upstream
+from tests.server.serving import ours
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-EVIL = "<img src=x onerror=alert(1)>"
+DELAY = 0.0
 
 
-@pytest.fixture(scope="module")
-def recorded() -> Iterator[str]:
-    """Our server before recorded paths that come at once."""
-    with (
-        serving_app(Recorded(DUCKS, 0.0).app()) as upstream,
-        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
-    ):
-        yield url
-
-
-def test_the_text_behind_the_answer_is_shown(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_the_text_behind_the_answer_is_shown(visit: Visit) -> None:
     visit.ask("How much does she make?", "ddc", "weight=mean")
     visit.page.wait_for_selector("#winner-text:not(:empty)")
     number = int(visit.text("#winner-name").removeprefix("The answer is from path "))
@@ -43,25 +28,23 @@ def test_the_text_behind_the_answer_is_shown(browser: Browser, recorded: str) ->
     visit.page.click("#winner-open")
     visit.page.wait_for_selector("#text span")
     assert visit.text("#reader-title") == f"Path {number}"
-    visit.quiet()
-    visit.page.close()
 
 
-def test_marked_reasoning_is_left_out_of_the_text(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_marked_reasoning_is_left_out_of_the_text(visit: Visit) -> None:
     ends = visit.page.evaluate(
         """async texts => { const { finalPart } = await import('/page/reader.js'); return texts.map(finalPart); }""",
         [["<think>no", "</think>", "\n\nIt is ", "7."], ["<think>7</think> "], ["a. ", "b" * 900]],
     )
     assert ends == ["It is 7.", "<think>7</think>", "…" + "b" * 700]
-    visit.page.close()
 
 
-def test_paths_that_started_before_the_end_of_the_warm_up_are_not_counted_as_its_own(
-    browser: Browser, recorded: str
-) -> None:
-    visit = Visit(browser, recorded)
-    paths = [{"warmup": True, "fate": "kept"}, {"warmup": True, "fate": None}, None, {"warmup": False, "fate": "kept"}]
+def test_paths_that_started_before_the_end_of_the_warm_up_are_not_counted_as_its_own(visit: Visit) -> None:
+    paths = [
+        {"warmup": True, "fate": "kept"},
+        {"warmup": True, "fate": None},
+        None,
+        {"warmup": False, "fate": "kept"},
+    ]
     sentence = visit.page.evaluate(
         """async paths => {
             const { describeRun } = await import('/page/panels.js');
@@ -70,26 +53,10 @@ def test_paths_that_started_before_the_end_of_the_warm_up_are_not_counted_as_its
         paths,
     )
     assert sentence.startswith("Warm-up: 1 of 16 paths have ended.")
-    visit.page.close()
-
-
-def test_hostile_text_stays_text(browser: Browser) -> None:
-    with (
-        an_upstream(Manner(answer=EVIL, tokens=3)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, models=("tiny",), window=4)) as (url, _),
-    ):
-        visit = Visit(browser, url)
-        visit.ask(EVIL, "sure", paths=4)
-        visit.page.wait_for_selector("#winner-text:not(:empty)")
-        assert EVIL in visit.text("#winner-text")
-        assert visit.count("main img") == 0
-        visit.quiet()
-        visit.page.close()
 
 
 def test_notes_and_hints_are_shown_before_and_after_a_run(browser: Browser) -> None:
-    with ours(ServerSettings()) as (url, _):
-        visit = Visit(browser, url)
+    with visiting(browser) as visit:
         visit.page.wait_for_selector("#model-notes li")
         assert "school arithmetic only" in visit.text("#empty")
         visit.ask("What is the capital of France?", "sure", paths=8)
@@ -97,16 +64,10 @@ def test_notes_and_hints_are_shown_before_and_after_a_run(browser: Browser) -> N
         visit.state("over")
         assert "school arithmetic only" in visit.text("#notes li:first-child")
         assert "has never seen 'capital'" in visit.text("#notes li:nth-child(2)")
-        visit.quiet()
-        visit.page.close()
 
 
 def test_a_run_without_an_answer_says_why(browser: Browser) -> None:
-    with (
-        an_upstream(Manner(tokens=3)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, models=("tiny",), window=4, kind="choice")) as (url, _),
-    ):
-        visit = Visit(browser, url)
+    with visiting_before(browser, Manner(tokens=3), kind="choice") as visit:
         visit.ask("A, B or C?", "sure")
         visit.state("over")
         assert visit.text("#answer") == "none"
@@ -115,24 +76,19 @@ def test_a_run_without_an_answer_says_why(browser: Browser) -> None:
         assert visit.page.get_attribute("#run", "data-unanswered") is not None
         visit.page.wait_for_selector("#winner-text:not(:empty)")
         assert visit.text("#winner-name") == "No answer was found in path 0"
-        visit.quiet()
-        visit.page.close()
 
 
-def test_tokens_by_what_became_of_them(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_tokens_by_what_became_of_them(visit: Visit) -> None:
     visit.ask("How much does she make?", "ddc", "weight=mean")
     visit.state("over")
     buckets = dict(part.split(" ")[::-1] for part in visit.text("#token-buckets").split(", "))
     assert {"warm-up", "pruned"} <= buckets.keys()
     total = sum(int(tokens.replace(",", "")) for tokens in buckets.values())
     assert total == int(visit.text("#tokens").replace(",", ""))
-    visit.page.close()
 
 
 @pytest.mark.parametrize("strategy", ["sc", "ac", "esc"])
-def test_no_confidence_panel_without_confidence(browser: Browser, recorded: str, strategy: str) -> None:
-    visit = Visit(browser, recorded)
+def test_no_confidence_panel_without_confidence(visit: Visit, strategy: str) -> None:
     visit.ask("How much does she make?", strategy, paths=40)
     visit.state("over")
     assert visit.text("#path-chart-name") == "Tokens of every path"
@@ -143,8 +99,6 @@ def test_no_confidence_panel_without_confidence(browser: Browser, recorded: str,
     visit.page.mouse.down()
     visit.page.mouse.up()
     visit.page.wait_for_selector("#text span")
-    visit.quiet()
-    visit.page.close()
 
 
 def drawn(visit: Visit) -> str:
@@ -152,8 +106,7 @@ def drawn(visit: Visit) -> str:
     return str(visit.page.evaluate("document.querySelector('#path-chart canvas').toDataURL()"))
 
 
-def test_paths_are_brought_out_by_hover_and_focus(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_paths_are_brought_out_by_hover_and_focus(visit: Visit) -> None:
     page = visit.page
     visit.ask("How much does she make?", "sure", "delta=0", paths=20)
     visit.state("over")
@@ -174,17 +127,14 @@ def test_paths_are_brought_out_by_hover_and_focus(browser: Browser, recorded: st
     page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(200)
     assert drawn(visit) == plain
-    visit.quiet()
-    page.close()
 
 
-def test_many_paths_get_one_box_each(browser: Browser, recorded: str) -> None:
-    visit = Visit(browser, recorded)
+def test_many_paths_get_one_box_each(visit: Visit) -> None:
     page = visit.page
     visit.ask("How much does she make?", "sure", "delta=0", paths=32)
     visit.state("over")
     assert (visit.count(".chip"), visit.count(".boxes")) == (32, 0)
-    page.goto(recorded)  # the run before must not be taken for this one
+    page.goto(visit.url)  # the run before must not be taken for this one
     visit.ask("How much does she make?", "ddc", "weight=mean,tau=1,drop=0,trust=0", paths=48)
     visit.state("over")
     assert visit.count(".chip") > 32
@@ -199,16 +149,10 @@ def test_many_paths_get_one_box_each(browser: Browser, recorded: str) -> None:
     page.click("#chart-mode")
     page.wait_for_selector("#path-chart .uplot")
     assert visit.count(".boxes") == 0
-    visit.quiet()
-    page.close()
 
 
 def test_what_was_learned_is_shown_in_plain_words(browser: Browser) -> None:
-    with (
-        serving_app(Recorded(DUCKS, 0.0).app()) as upstream,
-        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
-    ):
-        visit = Visit(browser, url)
+    with recorded_paths(0.0) as url, Visit(browser, url) as visit:
         assert visit.page.is_hidden("#learned"), "nothing is known yet"
         for questions in (1, 2):
             visit.ask("How much does she make?", "sure", "delta=0", paths=16)
@@ -224,8 +168,6 @@ def test_what_was_learned_is_shown_in_plain_words(browser: Browser) -> None:
         assert "This run" not in visit.text("#learned")
         visit.page.set_viewport_size({"width": 390, "height": 844})
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
-        visit.quiet()
-        visit.page.close()
 
 
 def watched_log(folder: Path) -> None:

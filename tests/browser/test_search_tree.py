@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sureenough.server import ServerSettings
-from tests.browser.visit import Visit
-from tests.server.serving import ours
+from tests.browser.visit import Visit, visiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
 QUESTION = "86 + 77 - 162 / 27 = ?"
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with ours(ServerSettings()) as (address, _):
-        yield address
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visit]:
+    with visiting(browser) as visit:
+        yield visit
 
 
 def picture(visit: Visit, name: str) -> None:
@@ -32,8 +30,7 @@ def picture(visit: Visit, name: str) -> None:
         visit.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
-def test_a_search_is_drawn_as_a_tree(browser: Browser, url: str) -> None:
-    visit = Visit(browser, url)
+def test_a_search_is_drawn_as_a_tree(visit: Visit) -> None:
     visit.ask(QUESTION, "predictive+sc", "runs=2,rollouts=3,rollout_tokens=80,max_steps=4")
     visit.state("over")
     assert visit.text("#answer") == "157"
@@ -51,14 +48,12 @@ def test_a_search_is_drawn_as_a_tree(browser: Browser, url: str) -> None:
     visit.page.reload()
     visit.state("over")
     assert visit.count("#search-tree circle.used") >= 2, "a late reader gets the same tree"
-    visit.quiet()
-    visit.page.close()
 
 
-def test_the_tree_of_another_run_replaces_one_of_the_same_size(browser: Browser, url: str) -> None:
-    visit = Visit(browser, url)
+def test_the_tree_of_another_run_replaces_one_of_the_same_size(visit: Visit) -> None:
     titles = visit.page.evaluate("""async () => {
-      const { RunState } = await import("/page/run_state.js"), { showSearch } = await import("/page/search_tree.js");
+      const { RunState } = await import("/page/run_state.js");
+      const { showSearch } = await import("/page/search_tree.js");
       return ["first", "second"].map(text => {
         const state = new RunState(), branch = { branch: 0, parent: null, round: 0, tokens: 1, text, used: true };
         state.apply({ paths: [{ path: 0, branches: [branch] }] });
@@ -67,12 +62,10 @@ def test_the_tree_of_another_run_replaces_one_of_the_same_size(browser: Browser,
       });
     }""")
     assert [title.split()[-1] for title in titles] == ["first", "second"]
-    visit.page.close()
 
 
-def test_logs_with_missing_paths_and_very_many_steps(browser: Browser, url: str) -> None:
+def test_logs_with_missing_paths_and_very_many_steps(visit: Visit) -> None:
     """A kept run is a file, which may hold anything that the types allow."""
-    visit = Visit(browser, url)
     counts = visit.page.evaluate("""async () => {
       const { RunState } = await import("/page/run_state.js");
       const { showChips, showTiles } = await import("/page/panels.js");
@@ -87,5 +80,3 @@ def test_logs_with_missing_paths_and_very_many_steps(browser: Browser, url: str)
       return [state.steps.length, [...chips.children].map(chip => chip.textContent).join(" ")];
     }""")
     assert counts == [200000, "5 7 1000"]
-    visit.quiet()
-    visit.page.close()

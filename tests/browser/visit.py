@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from sureenough.server import ServerSettings
+from tests.engines.misbehaving import Manner
+from tests.server.recorded import Recorded
+from tests.server.serving import ours, serving_app
+from tests.server.upstream import an_upstream, before
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -11,11 +19,17 @@ TIMEOUT = 120_000
 """Milliseconds: machines under load are slow, and a test that hangs must end."""
 
 
-class Visit:
-    """A page, its console messages and its requests."""
+DUCKS = 21
+"""A question of the built-in pool on which ddc prunes many paths and then settles."""
+DEAD = "http://127.0.0.1:9/v1"
+EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
-    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
-        self.url = url
+
+class Visit:
+    """A page, its console messages and its requests; at its end the console must be empty."""
+
+    def __init__(self, browser: Browser, url: str, *, quiet: bool = True, **options: Any) -> None:
+        self.url, self._quiet = url, quiet
         self.console: list[str] = []
         self.requests: list[str] = []
         self.page: Page = browser.new_page(viewport={"width": 1360, "height": 1000}, **options)
@@ -26,6 +40,15 @@ class Visit:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(url)
         self.page.wait_for_selector("#model option", state="attached")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None and self._quiet:
+            assert not self.console, self.console
+            assert all(url.startswith((self.url, "data:")) for url in self.requests), self.requests
+        self.page.close()
 
     def ask(
         self, question: str, strategy: str = "ddc", options: str = "", compared: str = "nothing", **fields: int
@@ -57,11 +80,6 @@ class Visit:
         """The number of elements."""
         return int(self.page.locator(selector).count())
 
-    def quiet(self) -> None:
-        """Check that the console is empty, and that no other host was contacted."""
-        assert not self.console, self.console
-        assert all(url.startswith((self.url, "data:")) for url in self.requests), self.requests
-
     def inked(self, host: str) -> int:
         """The number of pixels of a canvas that are drawn on."""
         pixels: int = self.page.evaluate(
@@ -73,3 +91,31 @@ class Visit:
             host,
         )
         return pixels
+
+
+@contextmanager
+def recorded_paths(delay: float, *, logprobs: bool = True, **settings: Any) -> Iterator[str]:
+    """The address of our server before recorded paths, which come as slowly as a test needs."""
+    with (
+        serving_app(Recorded(DUCKS, delay, logprobs).app()) as upstream,
+        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64, **settings)) as (url, _),
+    ):
+        yield url
+
+
+@contextmanager
+def visiting(browser: Browser, **settings: Any) -> Iterator[Visit]:
+    """A visit to our server with these settings."""
+    with ours(ServerSettings(**settings)) as (url, _), Visit(browser, url) as visit:
+        yield visit
+
+
+@contextmanager
+def visiting_before(browser: Browser, manner: Manner | Callable[[int], Manner], **settings: Any) -> Iterator[Visit]:
+    """A visit to our server before an upstream with this manner."""
+    with (
+        an_upstream(manner) as upstream,
+        before(upstream, models=("tiny",), window=4, **settings) as (url, _),
+        Visit(browser, url) as visit,
+    ):
+        yield visit

@@ -173,7 +173,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 def serve() -> Iterator[str]:
     """Replies of the server before a fast upstream, one path at a time."""
-    with an_upstream(Manner()) as (upstream, _):
+    with an_upstream(Manner()) as upstream:
         settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, window=4)
         with ours(settings) as (url, _):
             for path, fields in REQUESTS:

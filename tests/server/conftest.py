@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.openai_client import closed
-from tests.server.serving import ours
-from tests.server.upstream import KEY, Upstream, an_upstream
+from tests.server.upstream import Upstream, an_upstream, before
 
 __all__ = ["closed", "served", "upstream"]
 
@@ -18,12 +16,12 @@ __all__ = ["closed", "served", "upstream"]
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[Upstream]:
     """Well-behaved and fast: three of four paths say 7."""
-    with an_upstream(Manner()) as (found, _):
+    with an_upstream(Manner()) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def served(upstream: Upstream) -> Iterator[str]:
     """The address of a server of ours."""
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, window=4)) as (url, _):
+    with before(upstream, window=4) as (url, _):
         yield url

@@ -18,8 +18,7 @@ from sureenough.server.requests import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, loopback, read_keys
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.server.serving import ours
-from tests.server.upstream import KEY, Upstream, an_upstream
+from tests.server.upstream import Upstream, an_upstream, before
 
 OURS = "a-key-of-our-own-0123"
 BODY: dict[str, Any] = {"model": "tiny@sc", "messages": [{"role": "user", "content": "3?"}], "sureenough": {"paths": 2}}
@@ -29,7 +28,7 @@ PLACES = ["/", "/runs", "/page/app.js", "/api/runs", "/api/runs/x/events", "/met
 @pytest.fixture(scope="module")
 def locked(upstream: Upstream) -> Iterator[str]:
     """A server that wants a key."""
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keys=(OURS,))) as (url, _):
+    with before(upstream, keys=(OURS,)) as (url, _):
         yield url
 
 
@@ -167,7 +166,7 @@ def test_bodies_that_are_not_requests(served: str, content: bytes) -> None:
 def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Path) -> None:
     kept = tmp_path / "runs"
     (tmp_path / "secret-secret-secret.jsonl").write_text('{"schema": 2, "run": {"question": "hidden"}}')
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=kept)) as (url, _):
+    with before(upstream, keep_runs=kept) as (url, _):
         names = [httpx.post(f"{url}/api/runs", json=BODY).json()["id"] for _ in range(4)]
         assert len(set(names)) == 4
         assert min(map(len, names)) >= 32
@@ -183,7 +182,7 @@ def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Pa
 
 
 def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -> None:
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, state):
+    with before(upstream) as (url, state):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
         until(lambda: state.requests == 0)
         with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
@@ -196,7 +195,7 @@ def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -
 def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sureenough.server.consensus.RECONNECT", 0.2)
     slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
+    with an_upstream(slow) as up, before(up) as (url, state):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
         until(lambda: up.running == 2)
         assert up.idle.wait(20)
@@ -215,7 +214,7 @@ def test_the_text_of_requests_is_not_logged(served: str, caplog: pytest.LogCaptu
 
 
 def test_counters(upstream: Upstream) -> None:
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(body=2_000))) as (url, _):
+    with before(upstream, limits=ServerLimits(body=2_000)) as (url, _):
         told = httpx.post(f"{url}/v1/chat/completions", json=BODY).json()
         httpx.post(f"{url}/v1/chat/completions", json=BODY | {"user": "x" * 3_000})
         text = httpx.get(f"{url}/metrics").text

@@ -66,7 +66,7 @@ def settings(upstream: Upstream, **more: Any) -> ServerSettings:
 
 def test_a_server_has_one_window_per_model() -> None:
     """The paths have about 200 tokens; a request with a limit on them chooses for itself only."""
-    with an_upstream(Manner(tokens=200)) as (upstream, _), ours(settings(upstream)) as (url, _):
+    with an_upstream(Manner(tokens=200)) as upstream, ours(settings(upstream)) as (url, _):
         body = {"model": "tiny@sure", "messages": [{"role": "user", "content": "?"}], "max_tokens": 60}
         cut = httpx.post(f"{url}/v1/chat/completions", json=body | {"sureenough": {"paths": 4}}, timeout=60).json()
         assert cut["sureenough"]["window"] == 16
@@ -77,19 +77,19 @@ def test_a_server_has_one_window_per_model() -> None:
 
 
 def test_a_server_may_run_all_at_once_and_a_request_may_still_plan() -> None:
-    with an_upstream(Manner()) as (upstream, _), ours(settings(upstream, hurry=None, window=4)) as (url, _):
+    with an_upstream(Manner()) as upstream, ours(settings(upstream, hurry=None, window=4)) as (url, _):
         assert ask(url)["sureenough"]["hurry"] is None
         assert ask(url, hurry=0.5)["sureenough"]["hurry"] == 0.5
 
 
 def test_a_server_with_a_window_uses_it() -> None:
-    with an_upstream(Manner(tokens=200)) as (upstream, _), ours(settings(upstream, window=8)) as (url, _):
+    with an_upstream(Manner(tokens=200)) as upstream, ours(settings(upstream, window=8)) as (url, _):
         assert ask(url)["sureenough"]["window"] == 8
 
 
 @pytest.mark.parametrize("listed", [["built-in"], ["built-in", "tiny"]])
 def test_the_built_in_model_of_the_upstream_has_its_notes(listed: list[str]) -> None:
-    with an_upstream(Manner()) as (upstream, _), ours(settings(upstream, window=4)) as (url, _):
+    with an_upstream(Manner()) as upstream, ours(settings(upstream, window=4)) as (url, _):
         upstream.models = listed
         assert ask(url, "built-in@sure")["sureenough"]["notes"] == [reasoner.LIMITS]
         page = httpx.get(f"{url}/api/options", timeout=60).json()

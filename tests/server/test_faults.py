@@ -20,7 +20,7 @@ from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.processes import configured, start
 from tests.server.serving import ours
-from tests.server.upstream import KEY, an_upstream
+from tests.server.upstream import KEY, an_upstream, before
 
 BODY: dict[str, Any] = {
     "model": "tiny@sc",
@@ -46,18 +46,17 @@ def test_an_upstream_that_never_responds() -> None:
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_the_finish_reason_of_the_upstream_is_passed_on(finish: str) -> None:
     with (
-        an_upstream(Manner(finish=finish)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
+        an_upstream(Manner(finish=finish)) as up,
+        before(up) as (url, _),
     ):
         assert ask(url).json()["choices"][0]["finish_reason"] == finish
 
 
 def test_an_upstream_killed_and_restarted_under_load() -> None:
     slow = Manner(tokens=30, delay=0.005)
-    with an_upstream(slow) as (up, first):
-        port = first.port
-        settings = ServerSettings(upstream=up.url, upstream_key=KEY, retries=0)
-        with ours(settings) as (url, state):
+    with an_upstream(slow) as up:
+        port = up.listening.port
+        with before(up, retries=0) as (url, state):
             ended: Counter[int] = Counter()
             told: list[dict[str, Any]] = []
             enough = threading.Event()
@@ -80,12 +79,12 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
             try:
                 until(lambda: ended[200] >= 8)
                 for _ in range(2):
-                    first.stop(hard=True)
+                    up.stop()
                     lost = ended.total() - ended[200]
                     until(partial(lambda before: ended.total() - ended[200] > before, lost))
-                    with an_upstream(slow, port) as (_, again):
+                    with an_upstream(slow, port) as again:
                         until(partial(lambda before: ended[200] >= before + 8, ended[200]))
-                        again.stop(hard=True)
+                        again.stop()
             finally:
                 enough.set()
                 load.join(60)
@@ -103,7 +102,7 @@ def test_the_vote_counts_the_paths_that_were_complete() -> None:
     def manner(seed: int) -> Manner:
         return Manner(answer="7", cut_after=5 if seed in lost else None)
 
-    with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(manner) as up, before(up) as (url, _):
         reply = ask(url)
     assert reply.status_code == 200
     told = reply.json()["sureenough"]
@@ -125,8 +124,8 @@ def test_an_upstream_that_cannot_be_reached(stream: bool) -> None:
 
 def test_every_path_breaks_off() -> None:
     with (
-        an_upstream(Manner(cut_after=4)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
+        an_upstream(Manner(cut_after=4)) as up,
+        before(up) as (url, _),
     ):
         assert ask(url).status_code == 502
         streamed = ask(url, stream=True)
@@ -136,8 +135,8 @@ def test_every_path_breaks_off() -> None:
 
 def test_a_server_without_log_probabilities() -> None:
     with (
-        an_upstream(Manner(logprobs=False)) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
+        an_upstream(Manner(logprobs=False)) as up,
+        before(up) as (url, _),
     ):
         reply = ask(url, model="tiny@ddc", sureenough=None)
         assert (reply.status_code, reply.json()["error"]["code"]) == (400, "missing_logprobs")
@@ -146,7 +145,7 @@ def test_a_server_without_log_probabilities() -> None:
 
 def test_deadlines_give_the_vote_so_far() -> None:
     slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(slow) as up, before(up) as (url, _):
         reply = ask(url, sureenough={"deadline": 0.5})
         assert reply.status_code == 200
         assert reply.json()["sureenough"]["reason"] == "deadline"
@@ -156,7 +155,7 @@ def test_deadlines_give_the_vote_so_far() -> None:
 
 def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> None:
     """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
-    with an_upstream(Manner(tokens=20_000, delay=0.01)) as (up, _):
+    with an_upstream(Manner(tokens=20_000, delay=0.01)) as up:
         variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(tmp_path, "[serve.limits]\ngrace = 4\n")
         with start("serve", "--url", up.url, "--port", "0", env=variables) as server:
             line = server.stdout.readline()

@@ -20,7 +20,7 @@ from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.sending import post
 from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, Upstream
+from tests.server.upstream import KEY, Upstream, before
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def rewriting_upstream(old: str, new: str) -> Iterator[str]:
 
 def test_14_3_a_question_in_the_log_is_one_escaped_line(upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="sureenough")
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, log_requests=True)) as (url, _):
+    with before(upstream, log_requests=True) as (url, _):
         post(url, messages=[{"role": "user", "content": "3?\nfake line\r\x1b[2J\x9b \\boxed"}])
     message = next(record.getMessage() for record in caplog.records if "question" in record.getMessage())
     assert "fake line" in message
@@ -99,7 +99,7 @@ def test_14_6_a_bad_kept_run_does_not_hide_the_others(upstream: Upstream, tmp_pa
     (tmp_path / "damaged.jsonl").write_text('{"schema": 2, "run": {"question"')
     (tmp_path / "deep.jsonl").write_text('{"schema": 2, "run": ' + "[" * 100_000)
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\x00")
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=tmp_path)) as (url, _):
+    with before(upstream, keep_runs=tmp_path) as (url, _):
         for _ in range(2):  # the second time from the cache
             runs = {run["id"]: run for run in httpx.get(f"{url}/api/runs").json()["runs"]}
             assert set(runs) == {"half", "good"}

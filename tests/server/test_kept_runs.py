@@ -13,7 +13,7 @@ from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.settings import ServerSettings
 from tests.in_thread import until
 from tests.server.serving import ours
-from tests.server.upstream import KEY, Upstream
+from tests.server.upstream import KEY, Upstream, before
 
 BODY = {"model": "tiny@sc", "messages": [{"role": "user", "content": "3 + 4?"}], "sureenough": {"paths": 2}}
 HEAD = '{"schema":2,"run":{"question":"q","strategy":"sc"}}'
@@ -73,8 +73,7 @@ def test_the_list_is_small_however_long_questions_and_answers_are(tmp_path: Path
 
 
 def test_a_page_cannot_start_runs_on_one_of_several_replicas(upstream: Upstream) -> None:
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, replica="a")
-    with ours(settings) as (url, _):
+    with before(upstream, replica="a") as (url, _):
         body = {"model": "tiny@sc", "messages": [{"role": "user", "content": "6 + 1?"}]}
         reply = httpx.post(f"{url}/api/runs", json=body)
         assert (reply.status_code, reply.json()["error"]["code"]) == (501, "replicated")
@@ -84,7 +83,7 @@ def test_a_page_cannot_start_runs_on_one_of_several_replicas(upstream: Upstream)
 
 @pytest.mark.parametrize("replica", ["", "a"])
 def test_metrics_of_a_replica_name_it(upstream: Upstream, replica: str) -> None:
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, replica=replica)) as (url, _):
+    with before(upstream, replica=replica) as (url, _):
         httpx.get(f"{url}/healthz")
         lines = [line for line in httpx.get(f"{url}/metrics").text.splitlines() if not line.startswith("#")]
     named = [line for line in lines if 'replica="a"' in line]

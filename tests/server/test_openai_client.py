@@ -15,7 +15,7 @@ from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.openai_client import ASK, client, extra
 from tests.server.serving import ours
-from tests.server.upstream import KEY, Upstream, an_upstream
+from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 
 def test_a_vote_in_one_reply(served: str, upstream: Upstream) -> None:
@@ -62,7 +62,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
     from sureenough.core.events import path_seed
 
     order = [path_seed(0, number) for number in range(4)]
-    with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(manner) as up, before(up) as (url, _):
         reply = client(url).chat.completions.create(
             model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 4}}
         )
@@ -73,7 +73,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
 
 def test_separate_reasoning_is_returned_separately() -> None:
     manner = Manner(reasoning=True, answer="7")
-    with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(manner) as up, before(up) as (url, _):
         reply = client(url).chat.completions.create(
             model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 2}}
         )

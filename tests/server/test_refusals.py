@@ -7,12 +7,11 @@ from typing import Any
 import openai
 import pytest
 
-from sureenough.server import ServerLimits, ServerSettings
+from sureenough.server import ServerLimits
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.openai_client import ASK, CLIENT_KEY, LONG, client, extra
-from tests.server.serving import ours
-from tests.server.upstream import KEY, Upstream, an_upstream
+from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_an_unknown_model_is_a_404(served: str, stream: bool) -> None:
 
 
 def test_only_the_models_that_are_offered(upstream: Upstream) -> None:
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, models=("tiny",))) as (url, _):
+    with before(upstream, models=("tiny",)) as (url, _):
         assert next(model.id for model in client(url).models.list()) == "tiny"
         for model in ("user@host", "user@host@sc"):
             with pytest.raises(openai.NotFoundError, match="offers tiny"):
@@ -89,8 +88,7 @@ def test_only_the_models_that_are_offered(upstream: Upstream) -> None:
 
 
 def test_keys(upstream: Upstream) -> None:
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, keys=("another-key-0123456789", CLIENT_KEY))
-    with ours(settings) as (url, _):
+    with before(upstream, keys=("another-key-0123456789", CLIENT_KEY)) as (url, _):
         asking: Any = {"model": "tiny@sc", "messages": ASK, "extra_body": {"sureenough": {"paths": 1}}}
         assert extra(client(url, CLIENT_KEY).chat.completions.create(**asking))["started"] == 1
         for wrong in ("none", CLIENT_KEY[:-1], CLIENT_KEY + "x", KEY):
@@ -114,8 +112,8 @@ def test_too_many_requests_get_a_429() -> None:
     slow = Manner(tokens=400, delay=0.02)
     limits = ServerLimits(requests=1)
     with (
-        an_upstream(slow) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, limits=limits)) as (url, state),
+        an_upstream(slow) as up,
+        before(up, limits=limits) as (url, state),
     ):
         stream = client(url).chat.completions.create(model="tiny@sc", messages=ASK, stream=True)
         next(iter(stream))
@@ -133,7 +131,7 @@ def test_too_many_requests_get_a_429() -> None:
 
 @pytest.mark.parametrize("model", ["tiny@ddc", "tiny"])
 def test_a_client_that_leaves_a_stream_cancels_every_path(model: str) -> None:
-    with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
+    with an_upstream(LONG) as up, before(up) as (url, state):
         stream = client(url).chat.completions.create(model=model, messages=ASK, stream=True)
         next(iter(stream))
         until(lambda: up.running == (16 if model == "tiny@ddc" else 1))
@@ -143,7 +141,7 @@ def test_a_client_that_leaves_a_stream_cancels_every_path(model: str) -> None:
 
 
 def test_a_client_that_leaves_before_its_reply_cancels_every_path() -> None:
-    with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(LONG) as up, before(up) as (url, _):
         impatient = client(url).with_options(timeout=1)
         with pytest.raises(openai.APITimeoutError):
             impatient.chat.completions.create(model="tiny@ddc", messages=ASK)

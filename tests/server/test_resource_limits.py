@@ -21,7 +21,7 @@ from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.sending import BODY, connect, is_open, post
 from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, Upstream, an_upstream
+from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 
 def test_14_3_messages_without_content_leak_no_slots(upstream: Upstream) -> None:
@@ -37,15 +37,17 @@ def test_14_3_messages_without_content_leak_no_slots(upstream: Upstream) -> None
 
 
 def test_14_7_a_head_has_a_time_limit(upstream: Upstream) -> None:
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(head=0.5))
-    with ours(settings) as (url, _), closing(connect(url)) as silent, closing(connect(url)) as slow:
+    with (
+        before(upstream, limits=ServerLimits(head=0.5)) as (url, _),
+        closing(connect(url)) as silent,
+        closing(connect(url)) as slow,
+    ):
         slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         until(lambda: not is_open(silent) and not is_open(slow), 10)
 
 
 def test_14_7_many_idle_connections_make_room(upstream: Upstream) -> None:
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(idle=20))
-    with ours(settings) as (url, _):
+    with before(upstream, limits=ServerLimits(idle=20)) as (url, _):
         connections = [connect(url) for _ in range(60)]
         assert httpx.get(f"{url}/healthz").status_code == 200
         until(lambda: sum(map(is_open, connections)) <= 20, 10)
@@ -118,7 +120,7 @@ def test_14_8_the_caps_apply_to_plain_names(upstream: Upstream, served: str, fie
     assert reply.status_code == 400
     assert message in reply.json()["error"]["message"]
     assert len(upstream.bodies) == sent
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(plain=False))) as (url, _):
+    with before(upstream, limits=ServerLimits(plain=False)) as (url, _):
         assert post(url, model="tiny", sureenough=None, **fields).status_code == 200
 
 
@@ -137,9 +139,9 @@ def test_a_search_cannot_exceed_the_tokens_of_a_path(strategy: str, fields: Any,
     if strategy.startswith("phi"):
         pytest.importorskip("sklearn")
     body = {"model": f"tiny@{strategy}", "messages": [{"role": "user", "content": "?"}]} | fields
-    with an_upstream(Manner()) as (upstream, _):
+    with an_upstream(Manner()) as upstream:
         limits = ServerLimits(path_tokens=9)
-        with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, window=4, limits=limits)) as (url, _):
+        with before(upstream, window=4, limits=limits) as (url, _):
             response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
     assert response.status_code == 200, response.text
     assert max(json.loads(sent)["max_tokens"] for sent in upstream.bodies) == longest
@@ -163,8 +165,7 @@ def test_a_search_with_too_many_candidates_is_refused(served: str) -> None:
 
 
 def test_14_22_uploads_count_as_requests(upstream: Upstream) -> None:
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(requests=1))
-    with ours(settings) as (url, state), closing(connect(url)) as upload:
+    with before(upstream, limits=ServerLimits(requests=1)) as (url, state), closing(connect(url)) as upload:
         head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         upload.sendall(head + b"Content-Length: 1000\r\n\r\n{")
         until(lambda: state.requests == 1)

@@ -15,7 +15,7 @@ from tests.engines.misbehaving import Manner
 from tests.engines.raw_server import RawServer, raw_server
 from tests.in_thread import in_thread, until
 from tests.server.serving import ours
-from tests.server.upstream import KEY, an_upstream
+from tests.server.upstream import KEY, an_upstream, before, two_upstreams
 
 EMPTY_REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -28,50 +28,42 @@ def ask(url: str, model: str = "tiny@sc") -> httpx.Response:
 
 
 def test_paths_are_shared_and_counted_and_a_dead_server_costs_no_request() -> None:
-    with an_upstream(Manner()) as (one, listening), an_upstream(Manner()) as (other, _):
-        settings = ServerSettings(
-            upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY, window=4, retries=0, hurry=None
-        )
-        with ours(settings) as (url, state):
-            assert ask(url).json()["sureenough"]["started"] == 8
-            assert min(len(one.bodies), len(other.bodies)) >= 2
-            assert ask(url, "tiny").status_code == 200, "plain requests are passed through"
-            metrics = httpx.get(f"{url}/metrics").text
-            for name in ('paths_total{server="1",what="started"}', 'tokens_total{server="2"}', 'running{server="2"}'):
-                assert f"sureenough_upstream_{name}" in metrics
-            assert one.url not in metrics, "clients do not learn the addresses"
-            listening.stop(hard=True)
-            reply = ask(url)
-            assert reply.status_code == 200, reply.text
-            assert reply.json()["sureenough"]["votes"]
-            first, second = state.upstream.loads
-            assert second.finished > 8 > first.finished
+    with two_upstreams(Manner(), window=4, retries=0, hurry=None) as (url, state, one, other):
+        assert ask(url).json()["sureenough"]["started"] == 8
+        assert min(len(one.bodies), len(other.bodies)) >= 2
+        assert ask(url, "tiny").status_code == 200, "plain requests are passed through"
+        metrics = httpx.get(f"{url}/metrics").text
+        for name in ('paths_total{server="1",what="started"}', 'tokens_total{server="2"}', 'running{server="2"}'):
+            assert f"sureenough_upstream_{name}" in metrics
+        assert one.url not in metrics, "clients do not learn the addresses"
+        one.stop()
+        reply = ask(url)
+        assert reply.status_code == 200, reply.text
+        assert reply.json()["sureenough"]["votes"]
+        first, second = state.upstream.loads
+        assert second.finished > 8 > first.finished
 
 
 def test_a_plain_request_goes_to_the_upstream_with_the_least_load() -> None:
-    with an_upstream(Manner(delay=60)) as (one, _), an_upstream(Manner(delay=60)) as (other, _):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, state):
-            body = {"model": "tiny", "messages": [{"role": "user", "content": "?"}], "stream": True}
-            with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as running:
-                assert running.status_code == 200
-                assert [count.running for count in state.upstream.loads] == [1, 0]
-                assert ask(url, "tiny").status_code == 200
-                assert (len(one.bodies), len(other.bodies)) == (1, 1)
-            until(lambda: not any(count.running for count in state.upstream.loads))
-            assert [count.finished for count in state.upstream.loads] == [1, 1]
+    with two_upstreams(Manner(delay=60)) as (url, state, one, other):
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "?"}], "stream": True}
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as running:
+            assert running.status_code == 200
+            assert [count.running for count in state.upstream.loads] == [1, 0]
+            assert ask(url, "tiny").status_code == 200
+            assert (len(one.bodies), len(other.bodies)) == (1, 1)
+        until(lambda: not any(count.running for count in state.upstream.loads))
+        assert [count.finished for count in state.upstream.loads] == [1, 1]
 
 
 def test_a_plain_request_goes_elsewhere_if_an_upstream_is_gone() -> None:
-    with an_upstream(Manner()) as (one, listening), an_upstream(Manner()) as (other, _):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, state):
-            listening.stop(hard=True)
-            assert httpx.get(f"{url}/v1/models").status_code == 200
-            assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
-            assert (len(one.bodies), len(other.bodies)) == (0, 4)
-            until(lambda: [count.finished for count in state.upstream.loads] == [0, 4])
-            assert [count.available for count in state.upstream.loads] == [False, True]
+    with two_upstreams(Manner()) as (url, state, one, other):
+        one.stop()
+        assert httpx.get(f"{url}/v1/models").status_code == 200
+        assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
+        assert (len(one.bodies), len(other.bodies)) == (0, 4)
+        until(lambda: [count.finished for count in state.upstream.loads] == [0, 4])
+        assert [count.available for count in state.upstream.loads] == [False, True]
 
 
 def test_a_plain_request_that_an_upstream_has_received_is_not_sent_to_another() -> None:
@@ -80,12 +72,10 @@ def test_a_plain_request_that_an_upstream_has_received_is_not_sent_to_another() 
             raise ConnectionError("the request was read, and nothing was sent")
         writer.write(EMPTY_REPLY)
 
-    with in_thread(raw_server(drop)) as one, an_upstream(Manner()) as (other, _):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, _):
-            assert ask(url, "tiny").status_code == 503
-            assert sum(b"POST" in head for head in one.heads) == 1
-            assert other.bodies == []
+    with in_thread(raw_server(drop)) as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
+        assert ask(url, "tiny").status_code == 503
+        assert sum(b"POST" in head for head in one.heads) == 1
+        assert other.bodies == []
 
 
 @pytest.mark.parametrize("status", [b"500 Internal Server Error", b"503 Service Unavailable", b""])
@@ -97,22 +87,18 @@ def test_an_upstream_that_fails_every_plain_request_does_not_get_all_of_them(sta
             raise ConnectionError("closed")
         writer.write(EMPTY_REPLY.replace(b"200 OK", status) if body else EMPTY_REPLY)
 
-    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as (other, _):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, _):
-            statuses = [ask(url, "tiny").status_code for _ in range(6)]
-            assert statuses[2:] == [200] * 4, statuses
-            assert len(other.bodies) == 4
+    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
+        statuses = [ask(url, "tiny").status_code for _ in range(6)]
+        assert statuses[2:] == [200] * 4, statuses
+        assert len(other.bodies) == 4
 
 
 def test_the_models_are_listed_by_another_upstream_if_one_cannot() -> None:
     async def fail(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
         writer.write(EMPTY_REPLY.replace(b"200 OK", b"500 Internal Server Error"))
 
-    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as (other, _):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, _):
-            assert httpx.get(f"{url}/v1/models").status_code == 200
+    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
+        assert httpx.get(f"{url}/v1/models").status_code == 200
 
 
 def test_plain_requests_do_not_share_a_connection_that_the_upstream_may_be_closing() -> None:
@@ -125,19 +111,17 @@ def test_plain_requests_do_not_share_a_connection_that_the_upstream_may_be_closi
         writer.write(EMPTY_REPLY)
 
     served: set[asyncio.StreamWriter] = set()
-    with in_thread(raw_server(once)) as one, ours(ServerSettings(upstream=one.url, upstream_key=KEY)) as (url, _):
+    with in_thread(raw_server(once)) as one, before(one) as (url, _):
         assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
 
 
 def test_a_plain_request_fails_if_all_upstreams_are_gone() -> None:
-    with an_upstream(Manner()) as (one, first), an_upstream(Manner()) as (other, second):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, _):
-            first.stop(hard=True)
-            second.stop(hard=True)
-            reply = ask(url, "tiny")
-            assert reply.status_code == 503
-            assert "cannot be reached" in reply.json()["error"]["message"]
+    with two_upstreams(Manner()) as (url, _, one, other):
+        one.stop()
+        other.stop()
+        reply = ask(url, "tiny")
+        assert reply.status_code == 503
+        assert "cannot be reached" in reply.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -181,13 +165,11 @@ def test_the_operator_learns_which_upstream_is_not_ready_and_clients_do_not(
 
 
 def test_clients_do_not_learn_which_upstream_failed() -> None:
-    with an_upstream(Manner(logprobs=False)) as (one, _), an_upstream(Manner(logprobs=False)) as (other, _):
-        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
-        with ours(settings) as (url, _):
-            refused = ask(url, "tiny@ddc:warmup=4")
-            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "missing_logprobs")
-            assert refused.json()["error"]["message"].startswith("the upstream: ")
-            assert "127.0.0.1" not in refused.text
+    with two_upstreams(Manner(logprobs=False)) as (url, *_):
+        refused = ask(url, "tiny@ddc:warmup=4")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "missing_logprobs")
+        assert refused.json()["error"]["message"].startswith("the upstream: ")
+        assert "127.0.0.1" not in refused.text
 
 
 @pytest.mark.parametrize("model", ["tiny@sc", "tiny@predictive+sc"])

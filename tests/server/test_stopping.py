@@ -15,13 +15,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
 from sureenough.errors import UsageError
-from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.processes import Running, configured, start
 from tests.server.sending import post
-from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, Upstream, an_upstream
+from tests.server.serving import serving_app
+from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 ENDLESS = Manner(tokens=20_000, delay=0.01)
 
@@ -42,7 +41,7 @@ def test_14_14_two_quick_stops_do_not_interrupt_a_slow_close(
             raise UsageError("closed in good order")
 
     monkeypatch.setattr("sureenough.server.consensus.aask", closes_slowly)
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, _):
+    with before(upstream) as (url, _):
         run = post(url, "/api/runs").json()["id"]
         for reached in (began, closing):
             assert reached.wait(30)
@@ -54,7 +53,7 @@ def test_14_14_two_quick_stops_do_not_interrupt_a_slow_close(
 
 
 def test_14_14_a_page_sees_the_end_of_a_run_that_was_cancelled_twice(upstream: Upstream) -> None:
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, state):
+    with before(upstream) as (url, state):
         run_id = post(url, "/api/runs").json()["id"]
         for task in list(state.runs):
             task.get_loop().call_soon_threadsafe(task.cancel)
@@ -77,7 +76,7 @@ def cut_off(url: str) -> None:
 
 
 def test_14_22_a_second_interrupt_ends_every_request_without_a_500(tmp_path: Any) -> None:
-    with an_upstream(ENDLESS) as (up, _):
+    with an_upstream(ENDLESS) as up:
         variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(tmp_path, "[serve.limits]\ngrace = 60\n")
         with start("serve", "--url", up.url, "--port", "0", env=variables) as server:
             url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]

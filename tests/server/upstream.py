@@ -9,21 +9,25 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
+from sureenough.server import ServerSettings
+from sureenough.server.consensus import ServerState
 from tests.engines.misbehaving import Manner, events
-from tests.server.serving import Listening, serving_app
+from tests.server.serving import Listening, ours, serving_app
 
 KEY = "sk-upstream-secret-0123456789"
 
 
 class Upstream:
     """What it was asked, and what is open now."""
+
+    listening: Listening
 
     def __init__(self, manner: Callable[[int], Manner]) -> None:
         self.manner = manner  # by seed
@@ -35,8 +39,11 @@ class Upstream:
         self.idle = threading.Event()
         self.models = ["tiny", "user@host"]
 
+    def stop(self) -> None:
+        """Die, as a process that is killed does."""
+        self.listening.stop(hard=True)
+
     def app(self) -> Router:
-        """The application."""
         return Router(
             routes=[
                 Route("/v1/chat/completions", self.complete, methods=["POST"]),
@@ -110,10 +117,27 @@ def tool_call(body: dict[str, Any]) -> dict[str, Any]:
     return whole(body) | {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
 
 
+class HasUrl(Protocol):
+    url: str
+
+
+def before(upstream: HasUrl, *others: HasUrl, **settings: Any) -> AbstractContextManager[tuple[str, ServerState]]:
+    """Our own server before these upstreams."""
+    more = tuple(other.url for other in others)
+    return ours(ServerSettings(upstream=upstream.url, more_upstreams=more, upstream_key=KEY, **settings))
+
+
 @contextmanager
-def an_upstream(manner: Manner | Callable[[int], Manner], port: int = 0) -> Iterator[tuple[Upstream, Listening]]:
+def an_upstream(manner: Manner | Callable[[int], Manner], port: int = 0) -> Iterator[Upstream]:
     """One on a free port of this machine."""
     upstream = Upstream((lambda seed: manner) if isinstance(manner, Manner) else manner)
-    with serving_app(upstream.app(), port) as listening:
-        upstream.url = f"{listening.url}/v1"
-        yield upstream, listening
+    with serving_app(upstream.app(), port) as upstream.listening:
+        upstream.url = f"{upstream.listening.url}/v1"
+        yield upstream
+
+
+@contextmanager
+def two_upstreams(manner: Manner, **settings: Any) -> Iterator[tuple[str, ServerState, Upstream, Upstream]]:
+    """Our own server before two upstreams, all of them running."""
+    with an_upstream(manner) as one, an_upstream(manner) as other, before(one, other, **settings) as (url, state):
+        yield url, state, one, other
