@@ -14,18 +14,6 @@ Attack = Callable[["Target", random.Random], bytes]
 """A fault: what the server sent back, up to a few kilobytes."""
 ATTACKS: dict[str, Attack] = {}
 MESSAGES = [{"role": "user", "content": "3 + 4?"}]
-ODD_LINES = [
-    b"GET",
-    b"GET / HTTP/9.9",
-    b"get /%00 HTTP/1.1",
-    b"GET /\xff HTTP/1.1",
-    b"GET /%ff/%d8%3d HTTP/1.1",
-    b"OPTIONS * HTTP/1.1",
-    b"GET http://x/ HTTP/1.1",
-    b"GET /v1/models/" + b"x" * 9000 + b" HTTP/1.1",
-    b"GET /reports/../../etc/passwd HTTP/1.1",
-    b"PRI * HTTP/2.0",
-]
 BODY: dict[str, Any] = {"model": "tiny@sc", "messages": MESSAGES, "sureenough": {"paths": 4}}
 
 
@@ -106,92 +94,65 @@ def slow_body(target: Target, draw: random.Random) -> bytes:
 
 
 @attack
-def huge_head(target: Target, draw: random.Random) -> bytes:
-    return target.send(post(b"{}", *draw.choice([[b"X: " + b"x" * 300_000], [b"X: y"] * 30_000])))
-
-
-@attack
-def no_content(target: Target, draw: random.Random) -> bytes:
-    messages: Any = draw.choice([[{"role": "user"}], [{}], [], [{"role": "user", "content": None}], None, 5, [[]]])
-    return target.send(post(body(messages=messages)))
-
-
-@attack
-def only_tool_calls(target: Target, draw: random.Random) -> bytes:
-    return target.send(post(body(messages=[*MESSAGES, {"role": "assistant", "tool_calls": []}])))
-
-
-@attack
-def surrogates(target: Target, draw: random.Random) -> bytes:
-    half = draw.choice(["\ud83d", "\ude00", "\ude00\ud83d"])
-    fields: list[dict[str, Any]] = [
-        {"messages": [{"role": half, "content": half}]},
-        {"model": half},
-        {half: half},
-        {"stop": half},
-    ]
-    return target.send(post(body(**draw.choice(fields))))
-
-
-@attack
-def not_utf_8(target: Target, draw: random.Random) -> bytes:
-    return target.send(post(draw.choice([draw.randbytes(200), b'{"model": "\xff@sc"}', b"\xef\xbb\xbf{}", b"\x00"])))
-
-
-@attack
-def huge_body(target: Target, draw: random.Random) -> bytes:
-    return target.send(post(b" " * 5_000_000))
-
-
-@attack
 def endless_body(target: Target, draw: random.Random) -> bytes:
     piece = b"%x\r\n%s\r\n" % (65_536, b" " * 65_536)
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return target.send(head + b"Transfer-Encoding: chunked\r\n\r\n", *[piece] * 1000)
 
 
-@attack
-def bad_length(target: Target, draw: random.Random) -> bytes:
-    length = draw.choice([b"abc", "²".encode(), b"-1", b"9" * 5000, b"1, 2", b"5\r\nContent-Length: 6", b""])
-    return target.send(post(body(), length=length))
+def nested(depth: int) -> bytes:
+    """A request whose content is nested."""
+    content = b"[" * depth + b"]" * depth
+    return post(b'{"model": "tiny@sc", "messages": [{"role": "user", "content": %s}]}' % content)
 
 
-@attack
-def smuggling(target: Target, draw: random.Random) -> bytes:
-    """A length and chunks at once: a second request must not hide in the first."""
-    return target.send(
-        post(b"0\r\n\r\nGET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"Transfer-Encoding: chunked")
-    )
+def head(line: bytes) -> bytes:
+    """A request without a body."""
+    return line + b"\r\nHost: localhost\r\n\r\n"
 
 
-@attack
-def line_feed_in_header(target: Target, draw: random.Random) -> bytes:
-    return target.send(post(body(), draw.choice([b"X: a\nY: b", b"X: a\x00b", b"X\n: a", b"X : a", b": a"])))
+HALVES = ("\ud83d", "\ude00", "\ude00\ud83d")
+ONLY_CALLS = [*MESSAGES, {"role": "assistant", "tool_calls": []}]
+NO_CONTENT: list[Any] = [[{"role": "user"}], [{}], [], [{"role": "user", "content": None}], None, 5, [[]], ONLY_CALLS]
+LENGTHS = (b"abc", "²".encode(), b"-1", b"9" * 5000, b"1, 2", b"5\r\nContent-Length: 6", b"")
+LINES = (b"GET", b"GET / HTTP/9.9", b"OPTIONS * HTTP/1.1", b"GET http://x/ HTTP/1.1", b"PRI * HTTP/2.0")
+PATHS = (b"/%00", b"/\xff", b"/%ff/%d8%3d", b"/v1/models/" + b"x" * 9000, b"/reports/../../etc/passwd")
+NUMBERS: list[Any] = [-1, 0, 10**400, 1e308, 2**63, True, "7", [], {}, None]
+NUMBER_FIELDS = "n max_tokens seed temperature top_p stream stop sureenough".split()
+SINGLE: dict[str, list[bytes]] = {
+    "huge_head": [post(b"{}", b"X: " + b"x" * 300_000), post(b"{}", *[b"X: y"] * 30_000)],
+    "no_content": [post(body(messages=messages)) for messages in NO_CONTENT],
+    "surrogates": [
+        post(body(**fields))
+        for half in HALVES
+        for fields in ({"messages": [{"role": half, "content": half}]}, {"model": half}, {half: half}, {"stop": half})
+    ],
+    "not_utf_8": [
+        post(content) for content in (bytes(range(256)), b'{"model": "\xff@sc"}', b"\xef\xbb\xbf{}", b"\x00")
+    ],
+    "huge_body": [post(b" " * 5_000_000)],
+    "bad_length": [post(body(), length=length) for length in LENGTHS],
+    # A length and chunks at once: a second request must not hide in the first.
+    "smuggling": [post(b"0\r\n\r\nGET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"Transfer-Encoding: chunked")],
+    "line_feed_in_header": [post(body(), line) for line in (b"X: a\nY: b", b"X: a\x00b", b"X\n: a", b"X : a", b": a")],
+    "odd_request_line": [head(line) for line in (*LINES, *(b"GET %s HTTP/1.1" % path for path in PATHS))],
+    "deep_nesting": [nested(depth) for depth in (200, 900, 960, 100_000)],
+    "odd_numbers": [
+        post(body(**{name: value, "model": model}))
+        for name in NUMBER_FIELDS
+        for value in NUMBERS
+        for model in ("tiny", "tiny@sc")
+    ],
+    "pipelined": [head(b"GET /healthz HTTP/1.1") * 50],
+}
+"""Faults that are one request, with their variants."""
 
 
-@attack
-def odd_request_line(target: Target, draw: random.Random) -> bytes:
-    line = draw.choice(ODD_LINES)
-    return target.send(line + b"\r\nHost: localhost\r\n\r\n")
+def sent_once(variants: list[bytes]) -> Attack:
+    return lambda target, draw: target.send(draw.choice(variants))
 
 
-@attack
-def deep_nesting(target: Target, draw: random.Random) -> bytes:
-    depth = draw.choice([200, 900, 960, 100_000])
-    nested = b"[" * depth + b"]" * depth
-    return target.send(post(b'{"model": "tiny@sc", "messages": [{"role": "user", "content": %s}]}' % nested))
-
-
-@attack
-def odd_numbers(target: Target, draw: random.Random) -> bytes:
-    value: Any = draw.choice([-1, 0, 10**400, 1e308, 2**63, True, "7", [], {}, None])
-    name = draw.choice(["n", "max_tokens", "seed", "temperature", "top_p", "stream", "stop", "sureenough"])
-    return target.send(post(body(**{name: value, "model": draw.choice(["tiny", "tiny@sc"])})))
-
-
-@attack
-def pipelined(target: Target, draw: random.Random) -> bytes:
-    return target.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
+ATTACKS |= {name: sent_once(variants) for name, variants in SINGLE.items()}
 
 
 @attack

@@ -311,20 +311,7 @@ def test_journals(tmp_path: Path, first: bytes, lines: list[bytes]) -> None:
             assert isinstance(journal[key], RecordedPath)
 
 
-TOML_NAMES = [
-    "datasets",
-    "engines",
-    "pools",
-    "strategies",
-    "sweeps",
-    "sweep",
-    "paths",
-    "limit",
-    "parallel",
-    "live",
-    "url",
-    "model",
-]
+TOML_NAMES = "datasets engines pools strategies sweeps sweep paths limit parallel live url model".split()
 TOML_VALUES = st.sampled_from(
     [
         *["3", "-1", "1e400", "[]", "[1]", '"sc"', '["sc"]', "{}", "[{}]", '[{model = "m"}]', "nan", "true", "[[1]]"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,27 +15,18 @@ from sureenough.bench.report.page import slug
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.tables import printed, value_of, without_constants
 from tests.bench.making import HOSTILE, hostile_result, inputs, make_pool
+from tests.browser.visit import Visit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 
-class Visit:
-    """A page and everything it said or asked for."""
-
-    def __init__(self, browser: Browser, file: Path, **options: Any) -> None:
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page: Page = browser.new_page(**options)
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(file.as_uri())
+Report = tuple[Path, list[ExperimentResult]]
+"""The page, and the results that it shows."""
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ExperimentResult]]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Every experiment on a small pool, and a hostile result among them, saved and read back."""
     folder = tmp_path_factory.mktemp("run")
     sources = [
@@ -50,22 +41,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Experi
 
 
 @pytest.fixture
-def visit(browser: Browser, results: tuple[Path, list[ExperimentResult]]) -> Iterator[Visit]:
-    visit = Visit(browser, results[0])
-    yield visit
-    visit.page.close()
+def visit(browser: Browser, results: Report) -> Iterator[Visit]:
+    with Visit(browser, results[0].as_uri(), form=False) as visit:
+        yield visit
 
 
-def test_the_page_is_silent_and_asks_for_nothing_but_itself(
-    visit: Visit, results: tuple[Path, list[ExperimentResult]]
-) -> None:
+def test_the_page_is_silent_and_asks_for_nothing_but_itself(visit: Visit, results: Report) -> None:
     visit.page.mouse.wheel(0, 20000)
-    assert visit.said == []
-    assert visit.asked == [results[0].as_uri()]
+    assert visit.requests == [results[0].as_uri()]
     assert visit.page.title() == f"Run {HOSTILE}"
 
 
-def test_every_figure_is_drawn(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
+def test_every_figure_is_drawn(visit: Visit, results: Report) -> None:
     drawn = visit.page.eval_on_selector_all(
         "figure",
         "all => all.map(f => [f.querySelector('h3').textContent, f.querySelectorAll('svg path, svg rect').length])",
@@ -82,7 +69,7 @@ def test_every_figure_is_drawn(visit: Visit, results: tuple[Path, list[Experimen
     assert "rgb(0, 114, 178)" in colours, "the policy of the page blocks no colour"
 
 
-def test_tables_equal_the_json(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
+def test_tables_equal_the_json(visit: Visit, results: Report) -> None:
     for result in results[1]:
         for full in result.tables:
             table, caption = without_constants(full)
@@ -120,7 +107,6 @@ def test_sorting_goes_by_value_both_ways_and_puts_blanks_last(visit: Visit) -> N
         theirs.click()
         blanks = visit.page.eval_on_selector_all(f"{place} tbody td:nth-child(5)", "all => all.map(c => c.dataset.v)")
         assert blanks[-1] == ""
-    assert visit.said == []
 
 
 def test_hostile_names_are_text(visit: Visit) -> None:
@@ -130,38 +116,30 @@ def test_hostile_names_are_text(visit: Visit) -> None:
     assert HOSTILE in names
     labels = visit.page.eval_on_selector_all("#hostile svg text", "all => all.map(t => t.textContent)")
     assert HOSTILE in labels
-    assert visit.said == []
 
 
-def test_light_and_dark(browser: Browser, results: tuple[Path, list[ExperimentResult]]) -> None:
+def test_light_and_dark(browser: Browser, results: Report) -> None:
     grounds = []
+    ground = "getComputedStyle(document.body).backgroundColor"
     for scheme in ("light", "dark"):
-        visit = Visit(browser, results[0], color_scheme=scheme)
-        ground = "getComputedStyle(document.body).backgroundColor"
-        grounds.append(visit.page.evaluate(ground))
-        visit.page.locator("#theme").click()
-        assert visit.page.evaluate(ground) != grounds[-1]
-        text, drawn = (
-            "getComputedStyle(document.body).color",
-            "getComputedStyle(document.querySelector('svg text')).fill",
-        )
-        assert visit.page.evaluate(text) == visit.page.evaluate(drawn), "figures take the colours of the page"
-        assert visit.said == []
-        visit.page.close()
+        with Visit(browser, results[0].as_uri(), form=False, color_scheme=scheme) as visit:
+            grounds.append(visit.page.evaluate(ground))
+            visit.page.locator("#theme").click()
+            assert visit.page.evaluate(ground) != grounds[-1]
+            text = visit.page.evaluate("getComputedStyle(document.body).color")
+            drawn = visit.page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
+            assert text == drawn, "figures take the colours of the page"
     assert len(set(grounds)) == 2
 
 
-def test_it_reads_without_scripts(browser: Browser, results: tuple[Path, list[ExperimentResult]]) -> None:
-    visit = Visit(browser, results[0], java_script_enabled=False)
+def test_it_reads_without_scripts(browser: Browser, results: Report) -> None:
     main = json.loads(next(one for one in results[1] if one.name == "main").to_json())
-    assert visit.page.locator("#main-table-main tbody tr").count() == len(main["tables"][0]["rows"])
-    visit.page.close()
+    with Visit(browser, results[0].as_uri(), form=False, java_script_enabled=False) as visit:
+        assert visit.page.locator("#main-table-main tbody tr").count() == len(main["tables"][0]["rows"])
 
 
-def test_the_verdict_and_the_saving_are_seen_without_scrolling_sideways(
-    browser: Browser, results: tuple[Path, list[ExperimentResult]]
-) -> None:
-    visit = Visit(browser, results[0], viewport={"width": 1400, "height": 900})
+def test_the_verdict_and_the_saving_are_seen_without_scrolling_sideways(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 1400, "height": 900})
     box = visit.page.locator("#verdict").bounding_box()
     assert box is not None
     assert box["y"] < 300
@@ -169,7 +147,6 @@ def test_the_verdict_and_the_saving_are_seen_without_scrolling_sideways(
     place = heads.first.bounding_box()
     assert place is not None
     assert place["x"] + place["width"] < 1290, "within the page's 1180 px"
-    visit.page.close()
 
 
 def test_a_question_unfolds_to_its_paths(visit: Visit) -> None:
@@ -179,9 +156,6 @@ def test_a_question_unfolds_to_its_paths(visit: Visit) -> None:
     assert heads == ["strategy", "right, %", "tokens", "answer", "right", "paths", "mean tokens", "path numbers"]
 
 
-def test_a_narrow_screen_does_not_scroll_sideways(
-    browser: Browser, results: tuple[Path, list[ExperimentResult]]
-) -> None:
-    visit = Visit(browser, results[0], viewport={"width": 380, "height": 800})
+def test_a_narrow_screen_does_not_scroll_sideways(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 380, "height": 800})
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 380
-    visit.page.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,13 +21,6 @@ def visit(browser: Browser) -> Iterator[Visit]:
         yield visit
 
 
-def picture(visit: Visit, name: str) -> None:
-    """A screenshot for people, if SUREENOUGH_SCREENSHOTS names a folder."""
-    folder = os.environ.get("SUREENOUGH_SCREENSHOTS")
-    if folder:
-        visit.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
-
-
 def test_a_search_is_drawn_as_a_tree(visit: Visit) -> None:
     visit.ask(QUESTION, "predictive+sc", "runs=2,rollouts=3,rollout_tokens=80,max_steps=4")
     visit.state("over")
@@ -42,7 +33,6 @@ def test_a_search_is_drawn_as_a_tree(visit: Visit) -> None:
     assert f"path {number} was made from {used - 1} of them" in visit.text("#search-note")
     assert "tokens" in str(visit.page.text_content("#search-tree circle.used title"))
     assert "prompt tokens read again" in visit.text("#reread-tokens")
-    picture(visit, "search")
     visit.page.click(f".chip >> nth={1 - number}")
     visit.page.wait_for_selector(f"#search-name:text-is('The search for path {1 - number}')")
     visit.page.reload()

@@ -28,7 +28,7 @@ EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 class Visit:
     """A page, its console messages and its requests; at its end the console must be empty."""
 
-    def __init__(self, browser: Browser, url: str, *, quiet: bool = True, **options: Any) -> None:
+    def __init__(self, browser: Browser, url: str, *, quiet: bool = True, form: bool = True, **options: Any) -> None:
         self.url, self._quiet = url, quiet
         self.console: list[str] = []
         self.requests: list[str] = []
@@ -39,7 +39,8 @@ class Visit:
         self.page.on("dialog", lambda dialog: self.console.append(dialog.message))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(url)
-        self.page.wait_for_selector("#model option", state="attached")
+        if form:
+            self.page.wait_for_selector("#model option", state="attached")
 
     def __enter__(self) -> Self:
         return self
@@ -73,11 +74,9 @@ class Visit:
         self.page.wait_for_selector("#verdict:text-matches('agree|answer')")
 
     def text(self, selector: str) -> str:
-        """The text of an element."""
         return str(self.page.inner_text(selector))
 
     def count(self, selector: str) -> int:
-        """The number of elements."""
         return int(self.page.locator(selector).count())
 
     def inked(self, host: str) -> int:

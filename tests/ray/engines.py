@@ -18,7 +18,6 @@ class Writes(Engine):
     """Writes a file before it is used, which fails on a node whose environment says so."""
 
     def prepare(self) -> None:
-        """Write the file."""
         if os.environ.get(FULL):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/var/cache/model.bin")
 
@@ -32,7 +31,6 @@ class Absent(Engine):
     """Does not respond on a node whose environment says so."""
 
     async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        """One short path."""
         if os.environ.get(ABSENT):
             raise EngineUnavailable("no response from the server of this node")
         yield [Token("\\boxed{7}", 0.5, 1.0)]

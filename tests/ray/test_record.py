@@ -101,24 +101,12 @@ def test_a_live_benchmark_that_loses_a_node_and_its_command(
     cluster: TestCluster, server: GatedServer, tmp_path: Path
 ) -> None:
     dataset, folder, alone = questions(tmp_path / "sums.jsonl", 3), tmp_path / "run", tmp_path / "alone"
-    fixed: list[str | Path] = [
-        "main",
-        "--dataset",
-        dataset,
-        "--url",
-        server.url,
-        "--model",
-        "tiny",
-        "--paths",
-        "8",
-        "--window",
-        "8",
-    ]
-    fixed += ["-s", "sc ddc:warmup=4", "--jobs", "1", "--parallel", "1", "--live"]
+    fixed = ["main", "--dataset", str(dataset), "--url", server.url, "--model", "tiny", "-s", "sc ddc:warmup=4"]
+    fixed += "--paths 8 --window 8 --jobs 1 --parallel 1 --live".split()
     expected = bench(*fixed, "-o", alone)
     assert expected.returncode == 0, expected.stderr
     server.requests.clear()
-    words = [*fixed, "-o", folder, "--ray", cluster.address]
+    words = [*fixed, "-o", str(folder), "--ray", cluster.address]
     with cluster.node(), start_bench(*words) as running:
         server.allowed = 3 * 8 + 4  # the recording, and the first paths of two questions
         until(lambda: running.poll() is not None or (server.running == 2 and len(server.requests) == 30), LONG, 0.02)

@@ -12,11 +12,9 @@ from tests.engines.misbehaving import Manner
 
 ASK: Any = [{"role": "user", "content": "What is 3 + 4?"}]
 LONG = Manner(tokens=5000, delay=0.01)
-CLIENT_KEY = "client-key-0123456789"
 
 
 def client(url: str, key: str = "none", retries: int = 0) -> openai.OpenAI:
-    """As anybody would make one."""
     made = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=retries, timeout=60)
     _open.append(made)
     return made
@@ -33,7 +31,12 @@ def closed() -> Iterator[None]:
         _open.pop().close()
 
 
+def chat(url: str, model: str = "tiny@sc", *, key: str = "none", sureenough: Any = None, **fields: Any) -> Any:
+    """A chat completion; `sureenough` is sent as the object of that name."""
+    more = {} if sureenough is None else {"extra_body": {"sureenough": sureenough}}
+    return client(url, key).chat.completions.create(model=model, **{"messages": ASK} | more | fields)
+
+
 def extra(reply: Any) -> dict[str, Any]:
-    """The `sureenough` object."""
     found: dict[str, Any] = reply.model_extra["sureenough"]
     return found

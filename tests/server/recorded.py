@@ -1,18 +1,13 @@
-"""An OpenAI-compatible server that plays recorded paths: real confidence, the words of a script, no model.
-
-`python -m tests.server.recorded 3` plays the built-in pool's fourth question and prints its address.
-"""
+"""An OpenAI-compatible server that plays recorded paths: real confidence, the words of a script, no model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -20,8 +15,6 @@ from starlette.routing import Route, Router
 from sureenough.core.events import path_seed
 from sureenough.data import BUILTIN_POOL
 from sureenough.pools import Pool, RecordedPath
-from sureenough.server.app import listen
-from sureenough.server.settings import ServerSettings
 
 WORDS = "We first write the sum as a product , then divide both sides by 7 and look at what is left : ".split()
 CHUNK = 8
@@ -30,14 +23,13 @@ CHUNK = 8
 class Recorded:
     """Plays one question's paths, by the seeds that a run with seed 0 gives them."""
 
-    def __init__(self, question: int, delay: float, logprobs: bool = True, times: int = 1) -> None:
+    def __init__(self, question: int, delay: float, logprobs: bool = True) -> None:
         pool = list(Pool(BUILTIN_POOL))
         self.paths = pool[question].paths
         self.numbers = {path_seed(0, number): number for number in range(512)}
-        self.delay, self.logprobs, self.times = delay, logprobs, times
+        self.delay, self.logprobs = delay, logprobs
 
     def app(self) -> Router:
-        """The application."""
         return Router(
             routes=[
                 Route("/v1/chat/completions", self.complete, methods=["POST"]),
@@ -46,7 +38,6 @@ class Recorded:
         )
 
     async def models(self, request: Request) -> Response:
-        """One."""
         return JSONResponse({"data": [{"id": "recorded"}]})
 
     async def complete(self, request: Request) -> Response:
@@ -57,7 +48,7 @@ class Recorded:
 
     async def play(self, path: RecordedPath) -> AsyncIterator[str]:
         """Its tokens, a few at a time, then its answer."""
-        signals = list(zip(path.peak, path.conf, strict=True)) * self.times
+        signals = list(zip(path.peak, path.conf, strict=True))
         words = [f"{WORDS[at % len(WORDS)]} " for at in range(len(signals))]
         words[-1] = "no answer" if path.answer is None else f"So \\boxed{{{path.answer}}}"
         for at in range(0, len(words), CHUNK):
@@ -82,15 +73,3 @@ def entry(word: str, peak: float, conf: float) -> dict[str, Any]:
     top = math.log(max(1e-9, float(peak)))
     rest = min(top, (-20 * float(conf) - top) / 19)
     return {"token": word, "top_logprobs": [{"logprob": top}, *[{"logprob": rest}] * 19]}
-
-
-async def main(question: str, delay: str = "0.05", times: str = "1") -> None:
-    """Serve until killed."""
-    sock = listen(ServerSettings(port=0))
-    print(f"http://127.0.0.1:{sock.getsockname()[1]}/v1", flush=True)
-    app = Recorded(int(question), float(delay), times=int(times)).app()
-    await uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error")).serve(sockets=[sock])
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

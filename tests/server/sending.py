@@ -13,12 +13,22 @@ BODY: dict[str, Any] = {
 
 
 def post(url: str, path: str = "/v1/chat/completions", **fields: Any) -> httpx.Response:
-    """One request."""
     return httpx.post(f"{url}{path}", json=BODY | fields, timeout=60)
 
 
+def plain(url: str, **fields: Any) -> httpx.Response:
+    """One request to be passed through."""
+    return post(url, model="tiny", sureenough=None, **fields)
+
+
+def vote(url: str, model: str = "tiny@sure", *, seed: int | None = None, **options: Any) -> Any:
+    """The reply to a vote with these options."""
+    response = post(url, model=model, seed=seed, sureenough=options)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
 def connect(url: str) -> socket.socket:
-    """A bare connection."""
     host, port = url.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=30)
 

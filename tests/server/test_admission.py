@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,17 +17,17 @@ from sureenough.server.requests import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, loopback, read_keys
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.server.upstream import Upstream, an_upstream, before
+from tests.server.sending import post
+from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 OURS = "a-key-of-our-own-0123"
-BODY: dict[str, Any] = {"model": "tiny@sc", "messages": [{"role": "user", "content": "3?"}], "sureenough": {"paths": 2}}
 PLACES = ["/", "/runs", "/page/app.js", "/api/runs", "/api/runs/x/events", "/metrics", "/openapi.json", "/v1/models"]
 
 
 @pytest.fixture(scope="module")
 def locked(upstream: Upstream) -> Iterator[str]:
     """A server that wants a key."""
-    with before(upstream, keys=(OURS,)) as (url, _):
+    with before(upstream, keys=("another-key-0123456789", OURS)) as (url, _):
         yield url
 
 
@@ -111,14 +110,17 @@ def test_keys_are_read_and_held_to_a_length(tmp_path: Path, monkeypatch: pytest.
 def test_every_route_needs_the_key(locked: str, place: str) -> None:
     basic = base64.b64encode(f"me:{OURS}".encode()).decode()
     wrong = base64.b64encode(b"me:wrong").decode()
-    for header in (None, "Bearer wrong", f"Basic {wrong}", "Basic !!", f"Token {OURS}", "Bearer"):
+    bearers = [f"Bearer {key}" for key in ("wrong", OURS[:-1], f"{OURS}x", KEY)]
+    for header in (None, *bearers, f"Basic {wrong}", "Basic !!", f"Token {OURS}", "Bearer"):
         reply = httpx.get(f"{locked}{place}", headers={} if header is None else {"Authorization": header})
         assert reply.status_code == 401
         assert reply.headers["www-authenticate"].startswith("Bearer" if place.startswith("/v1") else "Basic")
         assert reply.json()["error"]["code"] == "invalid_api_key"
+        assert OURS not in reply.text
     for header in (f"Bearer {OURS}", f"bearer {OURS}", f"Basic {basic}"):
         assert httpx.get(f"{locked}{place}", headers={"Authorization": header}).status_code in (200, 404)
     assert httpx.get(f"{locked}/healthz").status_code == 200, "load balancers have no key"
+    assert post(locked).status_code == 401
 
 
 def test_headers_of_every_reply(served: str) -> None:
@@ -167,7 +169,7 @@ def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Pa
     kept = tmp_path / "runs"
     (tmp_path / "secret-secret-secret.jsonl").write_text('{"schema": 2, "run": {"question": "hidden"}}')
     with before(upstream, keep_runs=kept) as (url, _):
-        names = [httpx.post(f"{url}/api/runs", json=BODY).json()["id"] for _ in range(4)]
+        names = [post(url, "/api/runs").json()["id"] for _ in range(4)]
         assert len(set(names)) == 4
         assert min(map(len, names)) >= 32
         until(lambda: len(list(kept.glob("*.jsonl"))) == 4)
@@ -183,7 +185,7 @@ def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Pa
 
 def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -> None:
     with before(upstream) as (url, state):
-        name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
+        name = post(url, "/api/runs").json()["id"]
         until(lambda: state.requests == 0)
         with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
             lines = reply.iter_lines()
@@ -196,9 +198,9 @@ def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sureenough.server.consensus.RECONNECT", 0.2)
     slow = Manner(tokens=20_000, delay=0.01)
     with an_upstream(slow) as up, before(up) as (url, state):
-        name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
-        until(lambda: up.running == 2)
-        assert up.idle.wait(20)
+        name = post(url, "/api/runs").json()["id"]
+        until(lambda: up.running == 4)
+        until(lambda: up.running == 0)
         until(lambda: state.requests == 0)
         assert httpx.get(f"{url}/api/runs/{name}/events").status_code == 404
 
@@ -207,16 +209,15 @@ def test_the_text_of_requests_is_not_logged(served: str, caplog: pytest.LogCaptu
     caplog.set_level("DEBUG", logger="sureenough")
     secret = "the launch code is 00000000"
     for model in ("tiny@sc", "tiny", "nobody@sc", "tiny@ddc:wrong=1"):
-        body = BODY | {"model": model, "messages": [{"role": "user", "content": secret}]}
-        httpx.post(f"{served}/v1/chat/completions", json=body)
+        post(served, model=model, messages=[{"role": "user", "content": secret}])
     assert caplog.records
     assert secret not in caplog.text
 
 
 def test_counters(upstream: Upstream) -> None:
     with before(upstream, limits=ServerLimits(body=2_000)) as (url, _):
-        told = httpx.post(f"{url}/v1/chat/completions", json=BODY).json()
-        httpx.post(f"{url}/v1/chat/completions", json=BODY | {"user": "x" * 3_000})
+        told = post(url).json()
+        post(url, user="x" * 3_000)
         text = httpx.get(f"{url}/metrics").text
     lines = {
         name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
@@ -226,6 +227,6 @@ def test_counters(upstream: Upstream) -> None:
     assert lines['sureenough_tokens_total{bucket="kept"}'] == told["usage"]["completion_tokens"]
     assert lines['sureenough_prompt_tokens_total{what="prompt"}'] == told["usage"]["prompt_tokens"]
     assert lines['sureenough_prompt_tokens_total{what="reread_cached"}'] == 0
-    assert lines['sureenough_paths_total{what="started"}'] == 2
+    assert lines['sureenough_paths_total{what="started"}'] == 4
     assert lines['sureenough_runs_total{reason="budget"}'] == 1
     assert lines['sureenough_request_seconds_bucket{le="+Inf"}'] == lines["sureenough_request_seconds_count"] == 2

@@ -19,20 +19,12 @@ from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.processes import configured, start
+from tests.server.sending import BODY, post
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream, before
 
-BODY: dict[str, Any] = {
-    "model": "tiny@sc",
-    "messages": [{"role": "user", "content": "3 + 4?"}],
-    "sureenough": {"paths": 8},
-}
+EIGHT = {"paths": 8}
 CLEAN = {200, 502, 503}
-
-
-def ask(url: str, **more: Any) -> httpx.Response:
-    """One request."""
-    return httpx.post(f"{url}/v1/chat/completions", json=BODY | more, timeout=60)
 
 
 def test_an_upstream_that_never_responds() -> None:
@@ -49,7 +41,7 @@ def test_the_finish_reason_of_the_upstream_is_passed_on(finish: str) -> None:
         an_upstream(Manner(finish=finish)) as up,
         before(up) as (url, _),
     ):
-        assert ask(url).json()["choices"][0]["finish_reason"] == finish
+        assert post(url, sureenough=EIGHT).json()["choices"][0]["finish_reason"] == finish
 
 
 def test_an_upstream_killed_and_restarted_under_load() -> None:
@@ -64,7 +56,7 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
             async def client() -> None:
                 async with httpx.AsyncClient(timeout=60) as http:
                     while not enough.is_set():
-                        reply = await http.post(f"{url}/v1/chat/completions", json=BODY)
+                        reply = await http.post(f"{url}/v1/chat/completions", json=BODY | {"sureenough": EIGHT})
                         ended[reply.status_code] += 1
                         told.append(reply.json())
                         await asyncio.sleep(0.01)
@@ -103,7 +95,7 @@ def test_the_vote_counts_the_paths_that_were_complete() -> None:
         return Manner(answer="7", cut_after=5 if seed in lost else None)
 
     with an_upstream(manner) as up, before(up) as (url, _):
-        reply = ask(url)
+        reply = post(url, sureenough=EIGHT)
     assert reply.status_code == 200
     told = reply.json()["sureenough"]
     assert (told["answer"], told["failed"]) == ("7", 4)
@@ -114,7 +106,7 @@ def test_the_vote_counts_the_paths_that_were_complete() -> None:
 def test_an_upstream_that_cannot_be_reached(stream: bool) -> None:
     with ours(ServerSettings(upstream="http://127.0.0.1:9/v1", retries=0)) as (url, _):
         for model in ("tiny@sc", "tiny"):
-            reply = ask(url, model=model, stream=stream, sureenough={"paths": 8} if "@" in model else None)
+            reply = post(url, model=model, stream=stream, sureenough={"paths": 8} if "@" in model else None)
             assert (reply.status_code, reply.json()["error"]["code"]) == (503, "upstream_unavailable")
             assert "retry-after" in reply.headers
             assert "127.0.0.1:9" not in reply.text, "where the upstream is, is nobody's business"
@@ -127,8 +119,8 @@ def test_every_path_breaks_off() -> None:
         an_upstream(Manner(cut_after=4)) as up,
         before(up) as (url, _),
     ):
-        assert ask(url).status_code == 502
-        streamed = ask(url, stream=True)
+        assert post(url, sureenough=EIGHT).status_code == 502
+        streamed = post(url, stream=True, sureenough=EIGHT)
     assert streamed.status_code == 200, "it had begun"
     assert '"code":"upstream_error"' in streamed.text.split("data: ")[-1]
 
@@ -138,19 +130,19 @@ def test_a_server_without_log_probabilities() -> None:
         an_upstream(Manner(logprobs=False)) as up,
         before(up) as (url, _),
     ):
-        reply = ask(url, model="tiny@ddc", sureenough=None)
+        reply = post(url, model="tiny@ddc", sureenough=None)
         assert (reply.status_code, reply.json()["error"]["code"]) == (400, "missing_logprobs")
-        assert ask(url).status_code == 200, "sc needs none"
+        assert post(url, sureenough=EIGHT).status_code == 200, "sc needs none"
 
 
 def test_deadlines_give_the_vote_so_far() -> None:
     slow = Manner(tokens=20_000, delay=0.01)
     with an_upstream(slow) as up, before(up) as (url, _):
-        reply = ask(url, sureenough={"deadline": 0.5})
+        reply = post(url, sureenough={"deadline": 0.5})
         assert reply.status_code == 200
         assert reply.json()["sureenough"]["reason"] == "deadline"
         assert reply.json()["choices"][0]["finish_reason"] == "length"
-        assert up.idle.wait(10)
+        until(lambda: up.running == 0)
 
 
 def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> None:
@@ -161,7 +153,7 @@ def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> No
             line = server.stdout.readline()
             url = line.split(" serves at ")[1].split("/v1")[0]
             replies: list[httpx.Response] = []
-            asking = threading.Thread(target=lambda: replies.append(ask(url)))
+            asking = threading.Thread(target=lambda: replies.append(post(url, sureenough=EIGHT)))
             asking.start()
             until(lambda: up.running == 8)
             server.send_signal(signal.SIGTERM)
@@ -170,7 +162,7 @@ def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> No
     assert server.returncode == 0, log
     assert replies[0].status_code == 200
     assert replies[0].json()["sureenough"]["reason"] == "interrupted"
-    assert up.idle.wait(10)
+    until(lambda: up.running == 0)
     assert "3 + 4?" not in log + line, "no text of requests in the log"
     assert KEY not in log + line
     assert json.dumps(BODY["messages"]) not in log

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import socket
-import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,20 @@ from sureenough.json_text import encode
 from sureenough.server import ServerSettings
 from sureenough.server.passthrough import KeyMask, forwarded
 from tests.engines.misbehaving import Manner
-from tests.in_thread import until
-from tests.server.sending import post
+from tests.engines.raw_server import RawServer, raw_server
+from tests.in_thread import in_thread, until
+from tests.server.sending import plain, post
 from tests.server.serving import ours, serving_app
 from tests.server.upstream import KEY, Upstream, before
 
 
-@contextmanager
-def raw_upstream(reply: bytes) -> Iterator[str]:
-    """A server that answers every connection with these bytes."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+def raw_upstream(reply: bytes) -> AbstractContextManager[RawServer]:
+    """A server that answers every request with these bytes."""
 
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(65_536)
-                    connection.sendall(reply)
+    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        writer.write(reply)
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-        listening.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    return in_thread(raw_server(answer))
 
 
 class Rewriting(Upstream):
@@ -116,8 +103,8 @@ def test_14_9_a_line_break_in_an_upstreams_header(caplog: pytest.LogCaptureFixtu
     reply = (
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: a\x0bb\nc\r\nContent-Length: 2\r\n\r\n{}"
     )
-    with raw_upstream(reply) as up, ours(ServerSettings(upstream=up, retries=0)) as (url, _):
-        response = post(url, model="tiny", sureenough=None)
+    with raw_upstream(reply) as up, ours(ServerSettings(upstream=up.url, retries=0)) as (url, _):
+        response = plain(url)
     assert response.status_code in (200, 503)
     assert "\n" not in response.headers.get("x-request-id", "")
 
@@ -136,11 +123,11 @@ def test_14_4_a_successful_response_that_quotes_the_key() -> None:
     content = json.dumps({"choices": [], "note": f"Bearer {key}", "short": "EMPTY"}).encode()
     reply = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(content) + content
     with raw_upstream(reply) as up:
-        with ours(ServerSettings(upstream=up, upstream_key=key, retries=0)) as (url, _):
-            response = post(url, model="tiny", sureenough=None)
+        with ours(ServerSettings(upstream=up.url, upstream_key=key, retries=0)) as (url, _):
+            response = plain(url)
         assert response.json() == {"choices": [], "note": f"Bearer {'*' * len(key)}", "short": "EMPTY"}
-        with ours(ServerSettings(upstream=up, upstream_key="EMPTY", retries=0)) as (url, _):
-            assert post(url, model="tiny", sureenough=None).content == content
+        with ours(ServerSettings(upstream=up.url, upstream_key="EMPTY", retries=0)) as (url, _):
+            assert plain(url).content == content
 
 
 def test_14_9_control_characters_in_forwarded_headers_are_replaced() -> None:

@@ -12,10 +12,10 @@ from sureenough.drivers import run_log
 from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.settings import ServerSettings
 from tests.in_thread import until
+from tests.server.sending import post
 from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream, before
 
-BODY = {"model": "tiny@sc", "messages": [{"role": "user", "content": "3 + 4?"}], "sureenough": {"paths": 2}}
 HEAD = '{"schema":2,"run":{"question":"q","strategy":"sc"}}'
 END = '{"at":1.5,"result":{"answer":"7","started":2,"reason":"budget","tokens":{"total":9}}}'
 
@@ -23,7 +23,7 @@ END = '{"at":1.5,"result":{"answer":"7","started":2,"reason":"budget","tokens":{
 def test_a_kept_run_has_the_lines_of_the_feed(upstream: Upstream, tmp_path: Path) -> None:
     settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=tmp_path)
     with ours(settings) as (url, _):
-        name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
+        name = post(url, "/api/runs").json()["id"]
         live = []
         with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
             for line in filter(None, reply.iter_lines()):
@@ -74,10 +74,9 @@ def test_the_list_is_small_however_long_questions_and_answers_are(tmp_path: Path
 
 def test_a_page_cannot_start_runs_on_one_of_several_replicas(upstream: Upstream) -> None:
     with before(upstream, replica="a") as (url, _):
-        body = {"model": "tiny@sc", "messages": [{"role": "user", "content": "6 + 1?"}]}
-        reply = httpx.post(f"{url}/api/runs", json=body)
+        reply = post(url, "/api/runs")
         assert (reply.status_code, reply.json()["error"]["code"]) == (501, "replicated")
-        assert httpx.post(f"{url}/v1/chat/completions", json=body).status_code == 200
+        assert post(url).status_code == 200
         assert httpx.get(f"{url}/api/options").json()["refusal"] == reply.json()["error"]["message"]
 
 

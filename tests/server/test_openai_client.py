@@ -13,16 +13,14 @@ import pytest
 from sureenough.core.outcome import BUCKETS
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.server.openai_client import ASK, client, extra
+from tests.server.openai_client import ASK, chat, client, extra
 from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 
 def test_a_vote_in_one_reply(served: str, upstream: Upstream) -> None:
     made = upstream.made
-    reply = client(served).chat.completions.create(
-        model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 8}}
-    )
+    reply = chat(served, sureenough={"paths": 8})
     told = extra(reply)
     text = reply.choices[0].message.content or ""
     assert text.endswith(f"\\boxed{{{told['answer']}}}"), "the winning path's own words"
@@ -36,7 +34,7 @@ def test_a_vote_in_one_reply(served: str, upstream: Upstream) -> None:
 
 
 def test_ddc_prunes_and_reports_its_posterior(served: str) -> None:
-    reply = client(served).chat.completions.create(model="tiny@ddc:tau=0.9999999,weight=mean", messages=ASK, seed=5)
+    reply = chat(served, model="tiny@ddc:tau=0.9999999,weight=mean", seed=5)
     told = extra(reply)
     assert told["strategy"] == "ddc:tau=1,weight=mean" or told["strategy"].startswith("ddc:tau=0.9999999")
     assert 0 < told["posterior"] <= 1
@@ -48,7 +46,7 @@ def test_ddc_prunes_and_reports_its_posterior(served: str) -> None:
 
 def test_the_same_seed_gives_the_same_reply(served: str) -> None:
     asking: Any = {"model": "tiny@sc", "messages": ASK, "seed": 3, "extra_body": {"sureenough": {"paths": 4}}}
-    replies = [client(served).chat.completions.create(**asking) for _ in range(2)]
+    replies = [chat(served, **asking) for _ in range(2)]
     assert replies[0].choices[0].message.content == replies[1].choices[0].message.content
     assert extra(replies[0])["votes"] == extra(replies[1])["votes"]
 
@@ -63,9 +61,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
 
     order = [path_seed(0, number) for number in range(4)]
     with an_upstream(manner) as up, before(up) as (url, _):
-        reply = client(url).chat.completions.create(
-            model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 4}}
-        )
+        reply = chat(url, sureenough={"paths": 4})
     assert extra(reply)["answer"] == "1/2"
     assert extra(reply)["path"] == 0
     assert (reply.choices[0].message.content or "").endswith("\\boxed{1/2}")
@@ -74,9 +70,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
 def test_separate_reasoning_is_returned_separately() -> None:
     manner = Manner(reasoning=True, answer="7")
     with an_upstream(manner) as up, before(up) as (url, _):
-        reply = client(url).chat.completions.create(
-            model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 2}}
-        )
+        reply = chat(url, sureenough={"paths": 2})
     message = reply.choices[0].message
     assert message.content == "\\boxed{7}"
     assert message.model_extra is not None
@@ -91,8 +85,8 @@ def test_a_stream_is_the_reply_in_pieces(served: str, progress: str) -> None:
         "seed": 2,
         "extra_body": {"sureenough": {"progress": progress}},
     }
-    whole = client(served).chat.completions.create(**asking)
-    chunks = list(client(served).chat.completions.create(**asking, stream=True, stream_options={"include_usage": True}))
+    whole = chat(served, **asking)
+    chunks = list(chat(served, **asking, stream=True, stream_options={"include_usage": True}))
     said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert said == whole.choices[0].message.content
     assert chunks[0].choices[0].delta.role == "assistant"
@@ -144,9 +138,9 @@ def test_models_are_listed_plain_and_with_strategies(served: str) -> None:
 
 
 def test_a_name_with_an_at_sign_of_its_own(served: str, upstream: Upstream) -> None:
-    reply = client(served).chat.completions.create(model="user@host", messages=ASK)
+    reply = chat(served, model="user@host")
     assert reply.model == "user@host"
-    client(served).chat.completions.create(model="user@host@sc", messages=ASK, extra_body={"sureenough": {"paths": 1}})
+    chat(served, model="user@host@sc", sureenough={"paths": 1})
     assert json.loads(upstream.bodies[-1])["model"] == "user@host"
 
 
@@ -161,9 +155,7 @@ def test_curl(served: str) -> None:
 
 
 def test_a_plain_name_passes_through_untouched(served: str, upstream: Upstream) -> None:
-    reply = client(served, key="the-clients-own").chat.completions.create(
-        model="tiny", messages=ASK, extra_body={"of_my_own": [1, {"a": None}]}
-    )
+    reply = chat(served, key="the-clients-own", model="tiny", extra_body={"of_my_own": [1, {"a": None}]})
     assert reply.model_extra is not None
     assert reply.model_extra["of_upstream"] is True
     assert json.loads(upstream.bodies[-1])["of_my_own"] == [1, {"a": None}]
@@ -173,30 +165,30 @@ def test_a_plain_name_passes_through_untouched(served: str, upstream: Upstream) 
 
 def test_tools_and_streams_pass_through(served: str) -> None:
     tools: Any = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
-    reply = client(served).chat.completions.create(model="tiny", messages=ASK, tools=tools)
+    reply = chat(served, model="tiny", tools=tools)
     call: Any = (reply.choices[0].message.tool_calls or [])[0]
     assert call.function.name == "look"
-    chunks = list(client(served).chat.completions.create(model="tiny", messages=ASK, stream=True))
+    chunks = list(chat(served, model="tiny", stream=True))
     assert "\\boxed{" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
 def test_an_upstreams_refusal_passes_through_without_its_key(served: str) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        client(served).chat.completions.create(model="tiny", messages=ASK, temperature=1.5)
+        chat(served, model="tiny", temperature=1.5)
     assert caught.value.code == "hot"
     assert KEY not in caught.value.message
     with pytest.raises(openai.BadRequestError) as caught:
-        client(served).chat.completions.create(model="tiny@sc", messages=ASK, temperature=1.5)
+        chat(served, temperature=1.5)
     assert KEY not in caught.value.message
     with pytest.raises(openai.NotFoundError):
-        client(served).chat.completions.create(model="nobody", messages=ASK)
+        chat(served, model="nobody")
 
 
 def test_a_server_whose_own_key_is_wrong(upstream: Upstream) -> None:
     with ours(ServerSettings(upstream=upstream.url, upstream_key="sk-a-wrong-one-0123")) as (url, _):
         for model in ("tiny", "tiny@sc"):
             with pytest.raises(openai.InternalServerError) as caught:
-                client(url).chat.completions.create(model=model, messages=ASK)
+                chat(url, model=model)
             assert caught.value.status_code == 502
             assert KEY not in caught.value.message
             assert "sk-a-wrong" not in caught.value.message
@@ -206,11 +198,11 @@ def test_the_built_in_model_by_vote_and_plain() -> None:
     sums: Any = [{"role": "user", "content": "17 * 7 + 33 = ?"}]
     with ours(ServerSettings()) as (url, _):
         assert "built-in@sure" in [model.id for model in client(url).models.list()]
-        reply = client(url).chat.completions.create(model="built-in@sure", messages=sums)
+        reply = chat(url, model="built-in@sure", messages=sums)
         assert extra(reply)["answer"] == "152"
-        plain = list(client(url).chat.completions.create(model="built-in", messages=sums, stream=True, temperature=0))
+        plain = list(chat(url, model="built-in", messages=sums, stream=True, temperature=0))
         assert {chunk.model for chunk in plain} == {"reasoner"}, "the name of the file, not where it lies"
         said = "".join(chunk.choices[0].delta.content or "" for chunk in plain if chunk.choices)
         assert "152" in said
         with pytest.raises(openai.NotFoundError, match="offers built-in"):
-            client(url).chat.completions.create(model="gpt-9", messages=sums)
+            chat(url, model="gpt-9", messages=sums)

@@ -19,7 +19,7 @@ from sureenough.errors import UsageError
 from sureenough.server import ServerLimits, ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.server.sending import BODY, connect, is_open, post
+from tests.server.sending import BODY, connect, is_open, plain, post
 from tests.server.serving import ours, serving_app
 from tests.server.upstream import KEY, Upstream, an_upstream, before
 
@@ -116,12 +116,12 @@ def test_14_7_clients_that_do_not_read_are_dropped() -> None:
 )
 def test_14_8_the_caps_apply_to_plain_names(upstream: Upstream, served: str, fields: Any, message: str) -> None:
     sent = len(upstream.bodies)
-    reply = post(served, model="tiny", sureenough=None, **fields)
+    reply = plain(served, **fields)
     assert reply.status_code == 400
     assert message in reply.json()["error"]["message"]
     assert len(upstream.bodies) == sent
     with before(upstream, limits=ServerLimits(plain=False)) as (url, _):
-        assert post(url, model="tiny", sureenough=None, **fields).status_code == 200
+        assert plain(url, **fields).status_code == 200
 
 
 def test_14_8_prompts_of_token_numbers_are_one_completion(served: str) -> None:

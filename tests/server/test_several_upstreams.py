@@ -14,30 +14,25 @@ from sureenough.server.upstream import open_upstream
 from tests.engines.misbehaving import Manner
 from tests.engines.raw_server import RawServer, raw_server
 from tests.in_thread import in_thread, until
+from tests.server.sending import plain, post
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream, before, two_upstreams
 
 EMPTY_REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-
-
-def ask(url: str, model: str = "tiny@sc") -> httpx.Response:
-    body = {"model": model, "messages": [{"role": "user", "content": "?"}], "sureenough": {"paths": 8}}
-    if "@" not in model:
-        del body["sureenough"]
-    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+EIGHT = {"paths": 8}
 
 
 def test_paths_are_shared_and_counted_and_a_dead_server_costs_no_request() -> None:
     with two_upstreams(Manner(), window=4, retries=0, hurry=None) as (url, state, one, other):
-        assert ask(url).json()["sureenough"]["started"] == 8
+        assert post(url, sureenough=EIGHT).json()["sureenough"]["started"] == 8
         assert min(len(one.bodies), len(other.bodies)) >= 2
-        assert ask(url, "tiny").status_code == 200, "plain requests are passed through"
+        assert plain(url).status_code == 200, "plain requests are passed through"
         metrics = httpx.get(f"{url}/metrics").text
         for name in ('paths_total{server="1",what="started"}', 'tokens_total{server="2"}', 'running{server="2"}'):
             assert f"sureenough_upstream_{name}" in metrics
         assert one.url not in metrics, "clients do not learn the addresses"
         one.stop()
-        reply = ask(url)
+        reply = post(url, sureenough=EIGHT)
         assert reply.status_code == 200, reply.text
         assert reply.json()["sureenough"]["votes"]
         first, second = state.upstream.loads
@@ -50,7 +45,7 @@ def test_a_plain_request_goes_to_the_upstream_with_the_least_load() -> None:
         with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as running:
             assert running.status_code == 200
             assert [count.running for count in state.upstream.loads] == [1, 0]
-            assert ask(url, "tiny").status_code == 200
+            assert plain(url).status_code == 200
             assert (len(one.bodies), len(other.bodies)) == (1, 1)
         until(lambda: not any(count.running for count in state.upstream.loads))
         assert [count.finished for count in state.upstream.loads] == [1, 1]
@@ -60,7 +55,7 @@ def test_a_plain_request_goes_elsewhere_if_an_upstream_is_gone() -> None:
     with two_upstreams(Manner()) as (url, state, one, other):
         one.stop()
         assert httpx.get(f"{url}/v1/models").status_code == 200
-        assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
+        assert [plain(url).status_code for _ in range(4)] == [200] * 4
         assert (len(one.bodies), len(other.bodies)) == (0, 4)
         until(lambda: [count.finished for count in state.upstream.loads] == [0, 4])
         assert [count.available for count in state.upstream.loads] == [False, True]
@@ -73,7 +68,7 @@ def test_a_plain_request_that_an_upstream_has_received_is_not_sent_to_another() 
         writer.write(EMPTY_REPLY)
 
     with in_thread(raw_server(drop)) as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
-        assert ask(url, "tiny").status_code == 503
+        assert plain(url).status_code == 503
         assert sum(b"POST" in head for head in one.heads) == 1
         assert other.bodies == []
 
@@ -88,7 +83,7 @@ def test_an_upstream_that_fails_every_plain_request_does_not_get_all_of_them(sta
         writer.write(EMPTY_REPLY.replace(b"200 OK", status) if body else EMPTY_REPLY)
 
     with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
-        statuses = [ask(url, "tiny").status_code for _ in range(6)]
+        statuses = [plain(url).status_code for _ in range(6)]
         assert statuses[2:] == [200] * 4, statuses
         assert len(other.bodies) == 4
 
@@ -112,14 +107,14 @@ def test_plain_requests_do_not_share_a_connection_that_the_upstream_may_be_closi
 
     served: set[asyncio.StreamWriter] = set()
     with in_thread(raw_server(once)) as one, before(one) as (url, _):
-        assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
+        assert [plain(url).status_code for _ in range(4)] == [200] * 4
 
 
 def test_a_plain_request_fails_if_all_upstreams_are_gone() -> None:
     with two_upstreams(Manner()) as (url, _, one, other):
         one.stop()
         other.stop()
-        reply = ask(url, "tiny")
+        reply = plain(url)
         assert reply.status_code == 503
         assert "cannot be reached" in reply.json()["error"]["message"]
 
@@ -166,7 +161,7 @@ def test_the_operator_learns_which_upstream_is_not_ready_and_clients_do_not(
 
 def test_clients_do_not_learn_which_upstream_failed() -> None:
     with two_upstreams(Manner(logprobs=False)) as (url, *_):
-        refused = ask(url, "tiny@ddc:warmup=4")
+        refused = post(url, model="tiny@ddc:warmup=4", sureenough=EIGHT)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "missing_logprobs")
         assert refused.json()["error"]["message"].startswith("the upstream: ")
         assert "127.0.0.1" not in refused.text
@@ -196,6 +191,6 @@ def test_clients_do_not_learn_where_an_upstream_redirects() -> None:
         writer.write(EMPTY_REPLY.replace(b"200 OK", moved if body else b"200 OK"))
 
     with in_thread(raw_server(redirect)) as one, ours(ServerSettings(upstream=one.url)) as (url, _):
-        reply = ask(url)
+        reply = post(url, sureenough=EIGHT)
     assert "the upstream answered 307: {}; it redirects to another address, and redirects are not" in reply.text
     assert "inside" not in reply.text

@@ -18,7 +18,7 @@ from sureenough.errors import UsageError
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.processes import Running, configured, start
-from tests.server.sending import post
+from tests.server.sending import plain, post
 from tests.server.serving import serving_app
 from tests.server.upstream import KEY, Upstream, an_upstream, before
 
@@ -72,7 +72,7 @@ def interrupt_twice(server: Running) -> None:
 def cut_off(url: str) -> None:
     """A stream that is passed through, and cut."""
     with pytest.raises(httpx.HTTPError):
-        post(url, model="tiny", sureenough=None, stream=True)
+        plain(url, stream=True)
 
 
 def test_14_22_a_second_interrupt_ends_every_request_without_a_500(tmp_path: Any) -> None:
@@ -109,7 +109,7 @@ def test_14_22_requests_that_outlast_the_shutdown_get_a_503() -> None:
         with start("serve", "--url", f"{up.url}/v1", "--port", "0") as server:
             url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
             replies: list[httpx.Response] = []
-            thread = threading.Thread(target=lambda: replies.append(post(url, model="tiny", sureenough=None)))
+            thread = threading.Thread(target=lambda: replies.append(plain(url)))
             thread.start()
             assert reached.wait(30)
             interrupt_twice(server)

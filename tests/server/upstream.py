@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
@@ -36,7 +35,6 @@ class Upstream:
         self.running = 0
         self.made = 0  # tokens
         self.url = ""
-        self.idle = threading.Event()
         self.models = ["tiny", "user@host"]
 
     def stop(self) -> None:
@@ -53,11 +51,9 @@ class Upstream:
         )
 
     async def listed(self, request: Request) -> Response:
-        """The models."""
         return JSONResponse({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]})
 
     async def complete(self, request: Request) -> Response:
-        """Whatever was asked for."""
         raw = await request.body()
         body = json.loads(raw)
         self.bodies.append(raw)
@@ -78,9 +74,7 @@ class Upstream:
         return StreamingResponse(self.stream(body | {"seed": body.get("seed", 0)}, manner), media_type=manner.kind)
 
     async def stream(self, body: dict[str, Any], manner: Manner) -> AsyncIterator[str]:
-        """A path."""
         self.running += 1
-        self.idle.clear()
         try:
             for at, data in enumerate(events(body, manner)):
                 if at == manner.cut_after:
@@ -90,8 +84,6 @@ class Upstream:
                 await asyncio.sleep(manner.delay)
         finally:
             self.running -= 1
-            if self.running == 0:
-                self.idle.set()
 
 
 def wrong(message: str, code: str | None) -> dict[str, Any]:

@@ -345,6 +345,6 @@ async def _wait_for(condition: Callable[[], bool], seconds: float) -> None:
 
 async def _check_upstream(state: ServerState) -> None:
     """Say at once if the upstream is not there, instead of at the first request."""
-    problem = None if state.settings.view_only else await state.upstream.problem()
+    problem = await state.upstream.problem()
     if problem is not None:
         log.warning("the upstream is not ready: %s; requests fail until it is", problem)

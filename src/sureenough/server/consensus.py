@@ -14,6 +14,8 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from sureenough import answers
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.api import aask
@@ -113,7 +115,7 @@ class Run:
         try:
             self.log.end(self.task.result().outcome)
         except (Exception, asyncio.CancelledError) as error:
-            self.log.end(None, self._state.error_response(error, self.model).to_json())
+            self.log.end(None, structs.asdict(self._state.error_response(error, self.model).body().error))
         if self._state.kept.folder is not None and self.log.view.result is not None:
             asyncio.get_running_loop().run_in_executor(None, self._state.kept.save, self.id, self.log)
 

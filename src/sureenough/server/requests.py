@@ -28,7 +28,7 @@ from sureenough.templates import render_prompt, template_of
 LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-") and "+" not in name)
 """The strategies in lists of models. The ablations of ddc work too, but few readers want them; searches work
 if the upstream continues a beginning."""
-PAGE_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
+PAGE_STRATEGIES: Final = tuple(one for name, one in STRATEGIES.items() if not name.startswith("ddc-"))
 """The strategies on the page, which draws searches."""
 LARGEST: Final = 2**63 - 1
 TOOL_FIELDS: Final = frozenset(("tools", "tool_choice", "parallel_tool_calls"))

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -140,10 +140,6 @@ class ApiError(Exception):
     def body(self) -> ErrorBody:
         kind = TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
         return ErrorBody(ErrorDetail(self.message, kind, self.param, self.code))
-
-    def to_json(self) -> dict[str, Any]:
-        """The error as a page's run stores it."""
-        return structs.asdict(self.body().error)
 
 
 def bad_request(message: str, param: str | None = None, code: str | None = "invalid_value") -> ApiError:

@@ -35,9 +35,7 @@ from sureenough.server.requests import (
     split_model_name,
 )
 from sureenough.server.responses import JSON, ApiError, ErrorBody, json_response, send_events, unknown_model
-from sureenough.server.settings import ServerSettings
 from sureenough.spec import options as strategy_options
-from sureenough.strategies import STRATEGIES
 
 EVENTS: Final = "text/event-stream"
 REF: Final = "#/components/schemas/{name}"
@@ -116,11 +114,29 @@ class Routes:
         """The body as bytes and as JSON, and whether it asks for a vote on a model that is offered."""
         if self.state.settings.view_only:
             raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
-        raw = await read_body(request, self.state.settings.limits.body)
+        raw = await self._read(request)
         body = parse_body(raw)
         name = split_model_name(body["model"])
         await self.state.upstream.check_model(name.model)
         return raw, body, name.strategy is not None or body.get("sureenough") is not None
+
+    async def _read(self, request: Request) -> bytes:
+        """The bytes of a body. One that is too large is read and dropped, so that the client gets the response."""
+        limit = self.state.settings.limits.body
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(UPLOAD_SECONDS):
+                async for part in request.stream():
+                    size += len(part)
+                    if size <= limit:
+                        parts.append(part)
+                    elif size > 16 * limit:
+                        break
+        except TimeoutError:
+            raise ApiError(408, f"The body did not arrive within {UPLOAD_SECONDS} s.", code="request_timeout") from None
+        if size > limit:
+            raise ApiError(413, f"The body is larger than {limit:,} bytes.", code="request_too_large")
+        return b"".join(parts)
 
     async def models(self, request: Request) -> Response:
         return json_response({"object": "list", "data": await self._listed()})
@@ -165,9 +181,21 @@ class Routes:
     async def options(self, request: Request) -> Response:
         """Models, strategies and run options, with the defaults and limits of this server."""
         settings, models = self.state.settings, await self.state.upstream.models()
+        defaults, caps = settings.run_options(), settings.limits.caps()
+        strategies = [
+            {"name": one.name, "help": one.summary,
+             "options": {name: option.read(one) for name, option in strategy_options(one).items()}}
+            for one in PAGE_STRATEGIES
+        ]  # fmt: skip
+        options = [
+            {"name": name, "help": option.metadata["help"], "default": getattr(defaults, name),
+             "minimum": option.metadata["minimum"], "maximum": caps.get(name),
+             "fractional": option.metadata["number"] is float}
+            for name, option in RunOptions.fields().items()
+        ]  # fmt: skip
         return json_response(
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
-             "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,
+             "strategies": strategies, "options": options, "kind": settings.kind,
              "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()])),
              "refusal": REPLICATED if settings.replica else None, "notes": [LIMITS] if models == [NAME] else []}
         )  # fmt: skip
@@ -270,40 +298,3 @@ def _operation(endpoint: Endpoint, path: str) -> dict[str, Any]:
 
 def _reference(type: type[Struct]) -> dict[str, str]:
     return {"$ref": REF.format(name=type.__name__)}
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body. One that is too large is read and dropped, so that the client receives the response."""
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(UPLOAD_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if size <= limit:
-                    parts.append(part)
-                elif size > 16 * limit:
-                    break
-    except TimeoutError:
-        raise ApiError(408, f"The body did not arrive within {UPLOAD_SECONDS} s.", code="request_timeout") from None
-    if size > limit:
-        raise ApiError(413, f"The body is larger than {limit:,} bytes.", code="request_too_large")
-    return b"".join(parts)
-
-
-def _strategies() -> list[dict[str, Any]]:
-    return [
-        {"name": name, "help": STRATEGIES[name].summary,
-         "options": {key: option.read(STRATEGIES[name]) for key, option in strategy_options(STRATEGIES[name]).items()}}
-        for name in PAGE_STRATEGIES
-    ]  # fmt: skip
-
-
-def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
-    """The run options as fields of a form."""
-    defaults, caps = settings.run_options(), settings.limits.caps()
-    return [
-        {"name": name, "help": option.metadata["help"], "default": getattr(defaults, name),
-         "minimum": option.metadata["minimum"], "maximum": caps.get(name),
-         "fractional": option.metadata["number"] is float}
-        for name, option in RunOptions.fields().items()
-    ]  # fmt: skip
