@@ -16,9 +16,8 @@ import pytest
 
 from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
-from sureenough.bench.report import build, saved
+from sureenough.bench.report import build, saved, slug
 from sureenough.bench.report.figures import draw, embedded
-from sureenough.bench.report.page import slug
 from sureenough.bench.result import Axis, Figure, Series
 from sureenough.bench.tables import (
     Cell,

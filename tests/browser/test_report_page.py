@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sureenough.bench.paper import EXPERIMENTS
-from sureenough.bench.report import build, saved
-from sureenough.bench.report.page import slug
+from sureenough.bench.report import build, saved, slug
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.tables import printed, value_of, without_constants
 from tests.bench.making import HOSTILE, hostile_result, inputs, make_pool

@@ -71,7 +71,6 @@ class Experiment:
 
     name: str
     about: str  # one line
-    title: str
     measure: Callable[[Inputs], Iterator[Found]]
     live: Live = "no"
     reads: tuple[str, ...] = ()  # of READS
@@ -121,8 +120,9 @@ class Experiment:
             seconds=round(time.monotonic() - started, 3),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+        title = self.about[0].upper() + self.about[1:]
         return ExperimentResult(
-            self.name, self.title, every(Table), every(Figure), list(dict.fromkeys(every(str))), provenance,
+            self.name, title, every(Table), every(Figure), list(dict.fromkeys(every(str))), provenance,
             recommendations=every(Recommendation), questions=every(PoolQuestions),
         )  # fmt: skip
 

@@ -31,17 +31,14 @@ Grader = Literal["own", "math-verify"]
 """What compares an answer with the gold one: its kind, or for mathematics a library that others grade with."""
 
 
-def check_equal(value: object) -> None:
-    if value not in ("meaning", "string"):
-        raise UsageError(f"equal is {value!r}; answers are equal by 'meaning' or by 'string'", argument="equal")
-
-
-def check_grader(value: object) -> None:
-    if value not in ("own", "math-verify"):
+def check_judging(equal: object, grader: object) -> None:
+    if equal not in ("meaning", "string"):
+        raise UsageError(f"equal is {equal!r}; answers are equal by 'meaning' or by 'string'", argument="equal")
+    if grader not in ("own", "math-verify"):
         raise UsageError(
-            f"grader is {value!r}; answers are graded by their 'own' kind or by 'math-verify'", argument="grader"
+            f"grader is {grader!r}; answers are graded by their 'own' kind or by 'math-verify'", argument="grader"
         )
-    if value == "math-verify" and math_verify_version() is None:
+    if grader == "math-verify" and math_verify_version() is None:
         raise UsageError("the grader math-verify is not installed: pip install 'sureenough[bench]'", argument="grader")
 
 
@@ -62,15 +59,16 @@ def judge_question(
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
     own, gold = for_question(judge), question.gold
     grade = grader if grader is not None and isinstance(judge, Math) else own.grade
-    lost = -grader.lost if grader is not None else 0
+    lost = grader.lost if grader is not None else 0
     try:
-        numbers = _by_string(answers) if equal == "string" else number_classes(own.classes(answers))
+        numbers = [answer.strip() for answer in answers] if equal == "string" else own.classes(answers)
         right = None if gold is None else {answer: bool(grade(gold, answer)) for answer in answers}
-        classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
+        pairs = zip(answers, number_classes(numbers), strict=True)
+        classes = {answer: number for answer, number in pairs if number is not None}
     except FAULTS as error:
         raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
+    lost = grader.lost - lost if grader is not None else 0
     is_builtin = isinstance(judge, (Regex, *map(type, BUILTIN.values())))
-    lost += grader.lost if grader is not None else 0
     return JudgedAnswers(classes, right, is_builtin and not lost, lost)
 
 
@@ -96,14 +94,8 @@ def read_again(question: Question, kind: Any, pool: Pool) -> Question:
         return question
     judge = for_question(resolve_kind(kind))
     answers = [extract_or_abstain(judge, text or "")[0] for text in texts]
-    pairs = zip(question.paths, answers, strict=True)
-    paths = [replace(path, answer=answer) for path, answer in pairs]
+    paths = [replace(path, answer=answer) for path, answer in zip(question.paths, answers, strict=True)]
     return replace(question, paths=paths)
-
-
-def _by_string(answers: list[str]) -> list[int]:
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(answer.strip(), len(numbers)) for answer in answers]
 
 
 class PoolJudge:

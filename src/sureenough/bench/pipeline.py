@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sureenough.answers import resolve_kind
-from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, check_equal, check_grader
+from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, check_judging
 from sureenough.bench.published_grader import open_grader
 from sureenough.bench.result import QuestionAnswers
 from sureenough.core.options import RunOptions, check_count
@@ -52,8 +52,7 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         check_count("repeats", self.repeats)
         check_count("jobs", self.jobs)
-        check_equal(self.equal)
-        check_grader(self.grader)
+        check_judging(self.equal, self.grader)
         if self.kind is not None:
             resolve_kind(self.kind)
         if self.jobs > 1:

@@ -39,20 +39,14 @@ def recommend(lines: Sequence[CellResult]) -> Recommendation | None:
     basis: Literal["accuracy", "agreement"] = "accuracy" if graded.any() else "agreement"
     candidates = []
     for line in lines:
-        if line is not reference:
-            by_accuracy = np.array(line.runs.right)[graded] - right[graded]
-            differences = by_accuracy if basis == "accuracy" else agreement(line.runs, reference.runs) - 1.0
-            measure, error = paired(differences, IMAGINED[basis])
-            candidates.append(ComparedStrategy(line.cell.label, line.row.tokens, measure, error))
-    return Recommendation(
-        reference.source.dataset,
-        reference.source.model,
-        basis,
-        int(graded.sum()) if basis == "accuracy" else len(right),
-        reference.cell.label,
-        reference.row.tokens,
-        sorted(candidates, key=lambda candidate: candidate.tokens),
-    )
+        by_accuracy = np.subtract(line.runs.right, right)[graded]
+        differences = by_accuracy if basis == "accuracy" else agreement(line.runs, reference.runs) - 1.0
+        compared = ComparedStrategy(line.cell.label, line.row.tokens, *paired(differences, IMAGINED[basis]))
+        candidates += [compared] if line is not reference else []
+    candidates.sort(key=lambda candidate: candidate.tokens)
+    source, row = reference.source, reference.row
+    questions = row.graded or len(right)
+    return Recommendation(source.dataset, source.model, basis, questions, reference.cell.label, row.tokens, candidates)
 
 
 def paired(differences: Floats, imagined: Sequence[float]) -> tuple[Measure, float]:
@@ -77,19 +71,18 @@ def judge(recommendation: Recommendation) -> Advice:
     cheaper = [one for one in recommendation.candidates if one.tokens < recommendation.tokens]
     shown = next((one for one in cheaper if _low(one) >= -MARGIN), None)
     likely = next((one for one in cheaper if (one.difference.value or 0.0) >= -MARGIN), None)
-    closest = max(cheaper, key=lambda one: one.difference.value or 0.0, default=None)
-    best = shown or likely or closest
+    best = shown or likely or max(cheaper, key=lambda one: one.difference.value or 0.0, default=None)
     if best is None:
         return Advice("excluded", recommendation.reference, None, 0.0, None)
     excluded = all((one.difference.high or 0.0) < -MARGIN for one in cheaper)
     detectable = DETECT * best.error
-    needed = recommendation.questions * (detectable / MARGIN) ** 2 if detectable > MARGIN else None
+    needed = recommendation.questions * (detectable / MARGIN) ** 2
     return Advice(
         "shown" if shown else "excluded" if excluded else "undecided",
         shown.strategy if shown else recommendation.reference,
         best,
         detectable,
-        _rounded_up(needed) if needed else None,
+        _rounded_up(needed) if detectable > MARGIN else None,
     )
 
 

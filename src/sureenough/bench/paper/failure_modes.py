@@ -315,7 +315,6 @@ def _real(inputs: Inputs) -> Iterator[Found]:
 EXPERIMENT: Final = Experiment(
     "failure-modes",
     "synthetic hallucinations, and right paths pruned (proposition B.2)",
-    "Failure modes: what pruning catches, and what it costs",
     _measure,
     reads=("strategies",),
 )

@@ -180,7 +180,6 @@ def _measure_searches(inputs: Inputs) -> Iterator[Found]:
 SEARCH: Final = Experiment(
     "search",
     "predictive and φ-decoding beside ddc and sure, live (table 2)",
-    "Searching for paths",
     _measure_searches,
     "only",
     reads=("strategies",),
@@ -254,7 +253,6 @@ def _seconds(runs: Sequence[LiveRun]) -> Figure:
 LATENCY: Final = Experiment(
     "latency",
     "init, final and total seconds, live (table 5)",
-    "Latency: init, final and total",
     _measure_latency,
     "needed",
     reads=("strategies",),

@@ -15,7 +15,7 @@ from sureenough.bench.paper.live import live_settings
 from sureenough.bench.paper.shared import VARIED, settings_note
 from sureenough.bench.result import grouped
 from sureenough.bench.tables import Cell, Column, Table, columns
-from sureenough.core.confidence import Monitor
+from sureenough.core.confidence import Monitor, scan
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate
 from sureenough.core.stop_rules import Posterior
@@ -36,11 +36,10 @@ FLOPS: Final = sum(OPERATIONS.values())
 
 def _measure(inputs: Inputs) -> Iterator[Found]:
     """Measured on this machine; generation from live runs if there are any, else from hardware limits."""
-    paths, window = _paths(inputs), inputs.options.window
-    timed = [(size, *_seconds(paths, size)) for size in ([window] if window else WINDOWS)]
+    path, window = _path(inputs), inputs.options.window
+    timed = [(size, *_seconds(path, size)) for size in ([window] if window else WINDOWS)]
     size, per_token, *_ = timed[-1]
     yield _ours(timed)
-    yield _flops()
     yield _against(per_token, size)
     yield from _live(inputs, per_token)
     yield from NOTES
@@ -54,25 +53,21 @@ NOTES: Final = (
 )
 
 
-def _paths(inputs: Inputs) -> list[RecordedPath]:
+def _path(inputs: Inputs) -> RecordedPath:
     """The first question of the first pool, or synthetic paths; all end to end, so that any window fills."""
     if inputs.sources:
-        question = next(iter(Pool(inputs.sources[0].pool, skip_damaged=inputs.settings.skip_damaged)))
-        paths = [one for one in question.paths if one.tokens]
+        paths = next(iter(Pool(inputs.sources[0].pool, skip_damaged=inputs.settings.skip_damaged))).paths
     else:
-        rng = np.random.default_rng(inputs.options.seed)
-        paths = synthetic_paths("sound", ["a"] * 32, rng)
-    peak = np.concatenate([np.asarray(one.peak) for one in paths])
-    conf = np.concatenate([np.asarray(one.conf) for one in paths])
-    times = max(1, -(-8192 // max(1, conf.size)))
-    return [RecordedPath("a", np.tile(peak, times), np.tile(conf, times))]
+        paths = synthetic_paths("sound", ["a"] * 32, np.random.default_rng(inputs.options.seed))
+    peak, conf = (np.concatenate([getattr(one, name) for one in paths]) for name in ("peak", "conf"))
+    times = -(-8192 // max(1, conf.size))
+    return RecordedPath("a", np.tile(peak, times), np.tile(conf, times))
 
 
-def _seconds(paths: Sequence[RecordedPath], window: int) -> tuple[float, float, float]:
+def _seconds(path: RecordedPath, window: int) -> tuple[float, float, float]:
     """Seconds per token, live and in bulk, and per stop test."""
-    one = paths[0]
-    tokens = list(zip(np.asarray(one.peak).tolist(), np.asarray(one.conf).tolist(), strict=True))[:16384]
-    gate = resolve("ddc").calibrate([RecordedPath("a", one.peak, one.conf).windows(window)])
+    tokens = list(zip(np.asarray(path.peak).tolist(), np.asarray(path.conf).tolist(), strict=True))[:16384]
+    gate = resolve("ddc").calibrate([path.windows(window)])
     gate = Gate(trust=gate.trust, drop=-1e9, risk=1e9)  # every test runs, none closes
 
     def monitor_live() -> None:
@@ -81,16 +76,12 @@ def _seconds(paths: Sequence[RecordedPath], window: int) -> tuple[float, float, 
             if monitor.push(peak, conf):
                 gate.tier(monitor)
 
-    def scan() -> None:
-        RecordedPath("a", one.peak, one.conf).windows(window)
-
-    poll = Poll(ByConfidence(), 512)
+    poll, rule = Poll(ByConfidence(), 512), Posterior()
     for i in range(64):
         poll.add(i, Ballot(i, f"answer {i % 3}", 12.0, 12.0))
-    rule = Posterior()
     return (
         _median_seconds(monitor_live) / len(tokens),
-        _median_seconds(scan) / one.tokens,
+        _median_seconds(lambda: scan(np.asarray(path.peak), np.asarray(path.conf), window)) / path.tokens,
         _median_seconds(lambda: rule(poll)),
     )
 
@@ -126,29 +117,13 @@ def _ours(timed: Sequence[tuple[int, float, float, float]]) -> Table:
     )
 
 
-def _flops() -> Table:
+def _against(seconds: float, window: int) -> Table:
     shown = [
         Column("model"),
         *columns("scientific", "generation", unit="FLOPs per token"),
         *columns("count", "ours", unit="FLOPs per token"),
         *columns("scientific", "ratio", "ratio with 4k operations"),
         Column("ratio in the paper", "scientific", paper="appendix C.1"),
-    ]
-    rows: list[list[Cell]] = []
-    for model, size in MODELS.items():
-        needs, printed = 2.0 * size, PAPER_RATIO if model == "Qwen3-32B" else None
-        rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, printed])
-    parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
-    notes = [
-        f"generation is 2 operations per parameter, as in the paper; ours are counted: {parts}",
-        settings_note(window="2048 in the paper's count; ours does not depend on it"),
-    ]
-    return Table("flops", "Floating-point operations per token", shown, rows, notes)
-
-
-def _against(seconds: float, window: int) -> Table:
-    shown = [
-        Column("model"),
         *columns("number", "one path at a time", unit="µs per token", digits=1),
         *columns("percent", "our share", digits=3),
         *columns("number", "full batch, at peak", unit="µs per token", digits=2),
@@ -156,14 +131,18 @@ def _against(seconds: float, window: int) -> Table:
     ]
     rows: list[list[Cell]] = []
     for model, size in MODELS.items():
-        alone, full = 2.0 * size / BANDWIDTH, 2.0 * size / PEAK
-        rows.append([model, 1e6 * alone, seconds / alone, 1e6 * full, seconds / full])
+        needs, printed = 2.0 * size, PAPER_RATIO if model == "Qwen3-32B" else None
+        alone, full = needs / BANDWIDTH, needs / PEAK
+        times = 1e6 * alone, seconds / alone, 1e6 * full, seconds / full
+        rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, printed, *times])
+    parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
     notes = [
-        "hardware limits of one H100 in bf16, which no server reaches: alone, every weight is read once per token "
-        "(3.35 TB/s); in a full batch, 2 operations per parameter at 989 TFLOP/s. Our time is one Python core's",
-        settings_note(window=window, repeats="7 (median)"),
+        f"generation is 2 operations per parameter, as in the paper; ours are counted: {parts}",
+        "times are hardware limits of one H100 in bf16, which no server reaches: alone, every weight is read once per "
+        "token (3.35 TB/s); in a full batch, 2 operations per parameter at 989 TFLOP/s. Our time is one Python core's",
+        settings_note(window=f"{window}; 2048 in the paper's count", repeats="7 (median)"),
     ]
-    return Table("time", "Our time against generation at the hardware's limit", shown, rows, notes)
+    return Table("flops", "Our work per token against generation", shown, rows, notes)
 
 
 def _live(inputs: Inputs, seconds: float) -> Iterator[Table]:
@@ -187,7 +166,6 @@ def _live(inputs: Inputs, seconds: float) -> Iterator[Table]:
 EXPERIMENT: Final = Experiment(
     "overhead",
     "our own code against generation, in time and FLOPs (appendix C.1)",
-    "Overhead: our own code against generation",
     _measure,
     "optional",
 )

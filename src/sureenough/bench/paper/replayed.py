@@ -39,6 +39,7 @@ from sureenough.bench.paper.shared import (
     TOKENS,
     TOTAL,
     WIDTH,
+    accuracy_and_tokens,
     axis,
     by_model,
     cell_figure,
@@ -168,7 +169,6 @@ def _measure(inputs: Inputs) -> Iterator[Found]:
 MAIN: Final = Experiment(
     "main",
     "accuracy and tokens: methods × datasets × models (table 1)",
-    "Accuracy and tokens: methods × datasets × models",
     _measure,
     "optional",
     reads=("strategies",),
@@ -201,7 +201,6 @@ MEANING: Final = (
 WIDTHS: Final = Experiment(
     "width",
     "average paths, and tokens spent on confident wrong answers (table 4)",
-    "Width, and the cost of confident errors",
     replay_experiment(
         strategy_cells(COMPARED),
         cell_table(
@@ -224,13 +223,11 @@ WIDTHS: Final = Experiment(
 ABLATION: Final = Experiment(
     "ablation",
     "DDC without one of its parts (table 3)",
-    "Ablations of DDC",
     replay_experiment(
         strategy_cells(("ddc", "ddc-unweighted", "ddc-no-width", "ddc-no-trend", "ddc-no-depth")),
         cell_table("ablation", "DDC without one of its parts", everything(3)),
         compared_table("DDC without one of its parts, compared with the first, and what each sample could detect"),
-        cell_figure("accuracy", "Accuracy without a part", ACCURACY),
-        cell_figure("tokens", "Tokens without a part", TOKENS),
+        accuracy_and_tokens("without a part"),
     ),
     reads=("strategies",),
 )
@@ -254,7 +251,6 @@ def _init_share(line: Line) -> float:
 INIT_SIZE: Final = Experiment(
     "init-size",
     "8, 16, 32 init paths: init, final and total tokens (table 6)",
-    "Sensitivity to the init budget",
     replay_experiment(
         _init_cells,
         cell_table(
@@ -265,8 +261,7 @@ INIT_SIZE: Final = Experiment(
              in_paper(6, "init tokens"), in_paper(6, "final tokens"), in_paper(6, "tokens"), WIDTH, SETTLED],
             averaged=True,
         ),
-        cell_figure("accuracy", "Accuracy by init size", ACCURACY, INIT_AXIS),
-        cell_figure("tokens", "Tokens by init size", TOKENS, INIT_AXIS),
+        accuracy_and_tokens("by init size", INIT_AXIS),
         cell_figure("init-share", "Share of tokens spent on the init phase",
                       of_line("init tokens", _init_share, "percent", "% of all"), INIT_AXIS),
     ),
@@ -276,7 +271,6 @@ INIT_SIZE: Final = Experiment(
 # -- the window over which confidence is averaged
 
 PAPER_WINDOWS: Final = (512, 1024, 2048)
-WINDOW_AXIS: Final = Axis("tokens per window", "log")
 
 
 def _window_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
@@ -296,7 +290,6 @@ def _window_setting(line: Line) -> str:
 WINDOW: Final = Experiment(
     "window",
     "512, 1024, 2048, or windows scaled to the model (table 7)",
-    "Effect of the window",
     replay_experiment(
         _window_cells,
         cell_table(
@@ -308,8 +301,7 @@ WINDOW: Final = Experiment(
              in_paper(7, "tokens", setting=_window_setting), WIDTH, DROPPED, RISKY, SETTLED],
             averaged=True,
         ),
-        cell_figure("accuracy", "Accuracy by window", ACCURACY, WINDOW_AXIS),
-        cell_figure("tokens", "Tokens by window", TOKENS, WINDOW_AXIS),
+        accuracy_and_tokens("by window", Axis("tokens per window", "log")),
         row_notes=True,
     ),
     reads=("sweep",),
@@ -330,7 +322,6 @@ def _fence_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
 FENCE: Final = Experiment(
     "fence",
     "Tukey's fence against static percentiles (figure 5c)",
-    "Tukey's fence against static percentiles",
     replay_experiment(
         _fence_cells,
         cell_table(
@@ -340,8 +331,7 @@ FENCE: Final = Experiment(
              TOKENS, TOTAL, WIDTH, DROPPED, RISKY, SETTLED],
             averaged=True,
         ),
-        cell_figure("accuracy", "Accuracy by fence", ACCURACY),
-        cell_figure("tokens", "Tokens by fence", TOKENS),
+        accuracy_and_tokens("by fence"),
     ),
     reads=("sweep",),
 )  # fmt: skip
@@ -439,7 +429,6 @@ def _figures(label: str, suffix: str, free: Results, capped: Results) -> Iterato
 SCALING: Final = Experiment(
     "scaling",
     "accuracy against tokens, voting size and caps (figures 4 and 8)",
-    "Scaling: accuracy against tokens",
     replay_experiment(_scaling_cells, _by_budget_and_cap),
     reads=("strategies", "sweep"),
 )

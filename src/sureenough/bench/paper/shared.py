@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 import numpy as np
 
-from sureenough.bench.experiment import Part, Results
+from sureenough.bench.experiment import Found, Part, Results
 from sureenough.bench.paper import published
 from sureenough.bench.pipeline import OpenPool, Source
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
@@ -324,6 +324,16 @@ def cell_figure(name: str, title: str, y: Field[Line], sweep: Axis | None = None
             means = [mean(map(y.number, same)) for same in zip(*results, strict=True)]
             every.append(Series("mean", [*places[0]], means))
         yield Figure(name, title, "line" if sweep else "bar", sweep or CATEGORIES, axis(y), every)
+
+    return build
+
+
+def accuracy_and_tokens(by: str, sweep: Axis | None = None) -> Part:
+    """The two figures that most sweeps have."""
+
+    def build(results: Results) -> Iterator[Found]:
+        yield from cell_figure("accuracy", f"Accuracy {by}", ACCURACY, sweep)(results)
+        yield from cell_figure("tokens", f"Tokens {by}", TOKENS, sweep)(results)
 
     return build
 

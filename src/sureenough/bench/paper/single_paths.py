@@ -192,7 +192,6 @@ def _histogram(name: str, title: str, questions: list[PathSignals]) -> Figure:
 CALIBRATION: Final = Experiment(
     "calibration",
     "confidence of right and wrong paths by difficulty (figure 6)",
-    "Confidence of right and wrong paths by difficulty",
     _calibration,
 )
 
@@ -487,7 +486,6 @@ def _brake(seed: int) -> Iterator[Table | Figure]:
 THEOREM: Final = Experiment(
     "theorem",
     "Monte Carlo of the appendix: weighted against counted stopping (figure 7)",
-    "Stopping times with confidence weights and with counts",
     _theorem,
     reads=("sweep",),
 )

@@ -1,16 +1,45 @@
-"""Reports: a run's results as one HTML page, every table in three forms, every figure as SVG."""
+"""Reports: a run's results as one HTML page, every table in three forms, every figure as SVG.
+
+The page makes no requests, needs no other files, and escapes everything from models and datasets. Tables are plain HTML
+and figures are SVG, so it works without scripts; its own script only sorts the tables. A content security policy names
+that script and the style by their hashes: nothing else on the page can run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from sureenough.bench.paper import EXPERIMENTS
-from sureenough.bench.report.figures import MISSING, can_draw, draw
-from sureenough.bench.report.page import page, slug
-from sureenough.bench.result import ExperimentResult, read
-from sureenough.bench.tables import Table, comma_separated, latex, markdown
+from sureenough.bench.recommendation import sentences
+from sureenough.bench.report.figures import MISSING, can_draw, draw, embedded
+from sureenough.bench.result import (
+    AnswerGroup,
+    ExperimentResult,
+    Figure,
+    PoolQuestions,
+    QuestionAnswers,
+    StrategyOnQuestion,
+    read,
+)
+from sureenough.bench.tables import (
+    Field,
+    Table,
+    comma_separated,
+    field,
+    html,
+    latex,
+    markdown,
+    table,
+    without_constants,
+)
 from sureenough.errors import UsageError
 
 FORMS: Final[dict[str, Callable[[Table, str], str]]] = {"md": markdown, "tex": latex, "csv": comma_separated}
@@ -60,3 +89,177 @@ def build(results: Sequence[ExperimentResult], out: Path, *, title: str) -> Repo
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return Report(report, [*tables], [*figures], missing)
+
+
+# -- the page
+
+MOST_ANSWERS: Final = 20
+"""Of a question, that the page lists."""
+
+
+def page(results: Sequence[ExperimentResult], drawn: Sequence[Sequence[str]], title: str, missing: str) -> str:
+    """The whole page; `drawn` are the SVG files of each result's figures, and `missing` says why there are none."""
+    here = files("sureenough.bench.report")
+    style, script = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    own = f"style-src {_hash(style)}; script-src {_hash(script)}"
+    policy = f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
+    links = "".join(f'<li><a href="#{slug(one.name)}">{escape(one.name)}</a></li>' for one in results)
+    sections = "".join(map(_section, results, drawn))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
+        f'<header><div class="top"><h1>{escape(title)}</h1><button type="button" id="theme">Light / dark</button></div>'
+        f'<p class="muted">{_summary(results, missing)}</p>'
+        f'<nav aria-label="Experiments"><ul>{links}</ul></nav></header>'
+        f"<main>{_verdict(results)}{sections}</main>"
+        '<footer class="muted">Made by <code>sureenough bench</code>. Replayed and live numbers are never mixed; '
+        "columns marked “paper” are the paper's printed numbers.</footer>"
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+def _summary(results: Sequence[ExperimentResult], missing: str) -> str:
+    made = sorted({f"{k} {v}" for one in results for k, v in one.provenance.versions.items()})
+    more = f". {missing}" if missing else ""
+    return escape(f"{len(results)} experiment{'s' * (len(results) != 1)}; {', '.join(made)}{more}")
+
+
+def _verdict(results: Sequence[ExperimentResult]) -> str:
+    """Which strategy to use, by every result that compares some."""
+    parts = []
+    for result in results:
+        for one in result.recommendations:
+            first, *more = map(escape, sentences(one))
+            name = escape(f"{one.dataset}, {one.model}")
+            link = f'<a href="#{slug(result.name)}">{escape(result.name)}</a>'
+            parts.append(f'<p class="muted">{name} ({link})</p><p><strong>{first}</strong> {" ".join(more)}</p>')
+    head = '<section class="verdict" id="verdict"><h2>Which strategy to use</h2>'
+    return f"{head}{''.join(parts)}</section>" if parts else ""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _section(result: ExperimentResult, drawn: Sequence[str]) -> str:
+    figures = "".join(map(_figure, result.figures, drawn))
+    grid = f'<div class="figures">{figures}</div>' if figures else ""
+    tables = "".join(_table(result, one) for one in result.tables)
+    return (
+        f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>{grid}{tables}'
+        f"{''.join(map(_question_list, result.questions))}{_notes(result.notes)}"
+        f"<pre>{escape(result.provenance.command)}</pre>{_origin(result)}</section>"
+    )
+
+
+def _origin(result: ExperimentResult) -> str:
+    made = result.provenance
+    pools = "".join(
+        f"<li>{escape(pool.dataset)}, {escape(pool.model)}: <code>{escape(pool.file)}</code>, "
+        f"{pool.questions or 0:,} questions, {pool.paths or 0:,} paths, sha256 <code>{escape(pool.sha256)}</code></li>"
+        for pool in made.pools
+    )
+    settings = escape(json.dumps(made.settings, ensure_ascii=False, default=str)) if made.settings else "defaults"
+    return (
+        f'<p class="muted">{escape(made.made_with)}; {made.seconds:,.1f} s, {escape(made.date)}</p>'
+        f"<details><summary>Pools and settings</summary><ul>{pools}</ul>"
+        f'<p class="muted">Settings: <code>{settings}</code></p></details>'
+    )
+
+
+def _figure(figure: Figure, svg: str) -> str:
+    live = '<span class="badge">live</span>' if figure.live else ""
+    caption = f"<figcaption>{escape(' '.join(figure.notes))}</figcaption>" if figure.notes else ""
+    plot = f'<div class="plot">{embedded(svg, figure.title)}</div>'
+    return f"<figure><h3>{escape(figure.title)}{live}</h3>{plot}{caption}</figure>"
+
+
+def _table(result: ExperimentResult, full: Table) -> str:
+    live = '<span class="badge">live</span>' if full.live else ""
+    shown, constants = without_constants(full)
+    caption = f'<p class="muted">{escape(constants)}</p>' if constants else ""
+    name = f"{slug(result.name)}-table-{slug(full.name)}"
+    return (
+        f"<h3>{escape(full.title)}{live}</h3>{caption}"
+        f'<div class="scroll" tabindex="0">{html(shown, name)}</div>{_notes(full.notes)}'
+    )
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>' if notes else ""
+
+
+# -- single questions: what every strategy did on them, and what their paths answered
+
+
+def _question_list(pool: PoolQuestions) -> str:
+    number = f"{len(pool.questions)} of {pool.total}" if len(pool.questions) < pool.total else f"All {pool.total}"
+    hint = f"sureenough replay {pool.file} -q ID -s STRATEGY"
+    questions = "".join(_question(pool.strategies, *one) for one in pool.questions)
+    return (
+        f"<details><summary>Single questions of {escape(pool.dataset)}, {escape(pool.model)}, and their paths</summary>"
+        f'<p class="muted">{number} questions, first those on which the strategies differ most. '
+        f"<code>{escape(hint)}</code> explains what a strategy decided on one of them.</p>{questions}</details>"
+    )
+
+
+def _question(strategies: Sequence[str], question: QuestionAnswers, done: Sequence[StrategyOnQuestion]) -> str:
+    gold = f", gold answer {_short(question.gold)}" if question.gold is not None else ""
+    paths = sum(len(group.paths) for group in question.answers)
+    head = "right" if question.gold is not None else "agrees with sc"
+    fields: list[Field[tuple[str, StrategyOnQuestion]]] = [
+        field("strategy", lambda pair: pair[0]),
+        field(f"{head}, %", lambda pair: _share(pair[1]), "number"),
+        field("tokens", lambda pair: pair[1].tokens, "count"),
+    ]
+    strategy_table = html(table("", "", fields, zip(strategies, done, strict=True)))
+    answer_table = html(table("", "", ANSWER_FIELDS, question.answers[:MOST_ANSWERS]))
+    left_out = len(question.answers) - MOST_ANSWERS
+    more = f'<p class="muted">and {left_out} more answers</p>' if left_out > 0 else ""
+    return (
+        f"<details><summary>{escape(_short(question.id))}{escape(gold)}: {paths} paths, {len(question.answers)} "
+        f'answers; {escape(_changed(strategies, done))}</summary><div class="pair">{strategy_table}'
+        f"<div>{answer_table}{more}</div></div></details>"
+    )
+
+
+def _changed(strategies: Sequence[str], done: Sequence[StrategyOnQuestion]) -> str:
+    """How often the first strategy is right, and those that differ from it."""
+    texts = [f"{name} {_share(one)} %" for name, one in zip(strategies, done, strict=True)]
+    differing = [text for text, one in zip(texts, done, strict=True) if _share(one) != _share(done[0])]
+    return f"{texts[0]}, but {', '.join(differing)}" if differing else f"all strategies {_share(done[0])} %"
+
+
+def _share(one: StrategyOnQuestion) -> str:
+    return f"{100 * (one.agreed if one.right is None else one.right):.0f}"
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """0–3, 7: runs of consecutive numbers."""
+    start = 0
+    for i, number in enumerate(numbers):
+        if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
+            first = numbers[start]
+            yield str(number) if first == number else f"{first}–{number}"
+            start = i + 1
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+ANSWER_FIELDS: Final[Sequence[Field[AnswerGroup]]] = (
+    field("answer", lambda group: "no answer" if group.answer is None else _short(group.answer)),
+    field("right", lambda group: None if group.right is None else "yes" if group.right else "no", "number"),
+    field("paths", lambda group: len(group.paths), "count"),
+    field("mean tokens", lambda group: sum(group.tokens) / len(group.tokens), "count"),
+    field("path numbers", lambda group: _short(", ".join(_ranges(sorted(group.paths))), 120)),
+)
+
+
+def slug(text: str) -> str:
+    """For file names and links: letters, digits and hyphens, nothing else."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:80] or "unnamed"
