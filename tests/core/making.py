@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from sureenough.core.events import Action, Ended, Fate, Token, Tokens
 from sureenough.core.options import RunOptions
+from sureenough.core.poll import Poll
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import Ballot, ByLowest, Weigh, by_count
 from sureenough.strategies import STRATEGIES
 
 
@@ -43,3 +46,20 @@ def watching(**sizes: Any) -> Session:
     run = session(ddc(1, stop=NEVER), **({"paths": 2} | sizes))
     whole(run, 0, None, 6, 6)
     return run
+
+
+def poll(
+    votes: str,
+    values: Sequence[float] | None = None,
+    *,
+    weigh: Weigh | None = None,
+    budget: int = 64,
+    warmup: Sequence[float] = (),
+) -> Poll:
+    """A poll of one-letter answers; a dot is a path without a vote. `values` are the paths' confidence, else 1."""
+    made = Poll(weigh or (by_count if values is None else ByLowest()), budget)
+    made.warmup = list(warmup)
+    for path, answer in enumerate(votes):
+        value = 1.0 if values is None else values[path]
+        made.add(path, None if answer == "." else Ballot(path, answer, value, value))
+    return made

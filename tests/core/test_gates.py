@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from sureenough.core.confidence import Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate, Keep, Stratified, Tier, TwoTiers, no_gate, percentiles
+from sureenough.core.stop_rules import ExpectedGain, Posterior, Share, TwoLargest, Unanimous
+from sureenough.core.weights import ByConfidence, BySignals
 from sureenough.errors import UsageError
 
 
@@ -173,6 +175,17 @@ def test_all_at_once_and_token_by_token_close_at_the_same_token(
         lambda: Stratified(trend_window=-1),
         lambda: TwoTiers(drop=101),
         lambda: Keep(keep=200),
+        lambda: Posterior(gamma=0),
+        lambda: Posterior(gamma=1),
+        lambda: Posterior(tau=1.5),
+        lambda: TwoLargest(tau=-0.1),
+        lambda: Share(tau=2),
+        lambda: Unanimous(batch=0),
+        lambda: ByConfidence("heavy"),
+        lambda: ExpectedGain(delta=2),
+        lambda: ExpectedGain(least=0),
+        lambda: BySignals(beta=-1),
+        lambda: BySignals(beta=1e308),
     ],
 )
 def test_impossible_settings_are_refused(make: object) -> None:

@@ -121,7 +121,7 @@ def test_the_same_events_lead_to_the_same_actions(method: SearchMethod, voting: 
     for event, (_, actions) in zip(pickle.loads(events), first.history, strict=True):
         assert again.receive(event) == actions
     assert again.outcome() == first.outcome()
-    assert (Computed in {type(event) for event, _ in first.history}) == (method is PHI)
+    assert method is not PHI or "max_tokens" in sizes or Computed in {type(event) for event, _ in first.history}
 
 
 def test_a_step_that_is_adopted_leaves_the_bucket_of_searches() -> None:

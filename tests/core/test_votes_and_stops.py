@@ -10,20 +10,8 @@ from scipy.stats import beta
 
 from sureenough.core.poll import Lead, Poll
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, exceeds_share, never
-from sureenough.core.weights import Ballot, ByConfidence, ByLowest, Weigh, by_count
-from sureenough.errors import UsageError
-
-
-def poll(
-    votes: str, weights: list[float] | None = None, *, warmup: tuple[float, ...] = (), weigh: Weigh | None = None
-) -> Poll:
-    """A poll of one-letter answers; a dot is a path without a vote."""
-    made = Poll(weigh or (by_count if weights is None else ByLowest()), budget=64)
-    made.warmup = list(warmup)
-    for path, answer in enumerate(votes):
-        low = 1.0 if weights is None else weights[path]
-        made.add(path, None if answer == "." else Ballot(path, answer, low, low))
-    return made
+from sureenough.core.weights import Ballot, ByConfidence, by_count
+from tests.core.making import poll
 
 
 @pytest.mark.parametrize(
@@ -185,23 +173,6 @@ class FallingWeights:
 def test_weights_that_move_are_worked_out_anew() -> None:
     votes = poll("aab", weigh=FallingWeights())  # type: ignore[arg-type]
     assert votes.votes() == {"a": pytest.approx(2 / 3), "b": pytest.approx(1 / 3)}
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Posterior(gamma=0),
-        lambda: Posterior(gamma=1),
-        lambda: Posterior(tau=1.5),
-        lambda: TwoLargest(tau=-0.1),
-        lambda: Share(tau=2),
-        lambda: Unanimous(batch=0),
-        lambda: ByConfidence("heavy"),
-    ],
-)
-def test_impossible_settings_are_refused(make: object) -> None:
-    with pytest.raises(UsageError, match="will not do"):
-        make()  # type: ignore[operator]
 
 
 def test_the_posterior_is_that_of_the_weighted_likelihood() -> None:
