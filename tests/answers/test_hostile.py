@@ -21,10 +21,6 @@ MEMORY = 2**30  # bytes
 OTHERS = ["5", "x+1", r"\sqrt{3+2\sqrt{2}}"]
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(HOSTILE) + len(PAYLOADS) >= 60
-
-
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_answer(answer: str) -> None:
     for other in (*OTHERS, answer + " ", f"{answer}+0", f"({answer})"):

@@ -241,12 +241,6 @@ def test_letters_come_from_the_question() -> None:
     assert offered_letters("(A) x (B) y (C) z (D) u (E) v (F) w (G) a (H) b (I) c (J) d") == "ABCDEFGHIJ"
 
 
-@pytest.mark.parametrize("letter", "ABCDEFGHIJ")
-def test_ten_choices(letter: str) -> None:
-    for text in (f"\\boxed{{{letter}}}", f"Answer: {letter}", f"The correct answer is ({letter})."):
-        assert LetterChoice().extract(text) == letter
-
-
 # -- JSON
 
 
