@@ -167,13 +167,9 @@ def _compare(one: Key, two: Key) -> Verdict:
 
 def _parts(one: Key, two: Key) -> Verdict:
     """Tuples, intervals and matrices in their order; sets and unions in any."""
-    if len(one.parts) != len(two.parts):
-        return OTHER_KEYS
-    if one.kind in ("set", "union"):
+    if one.kind in ("set", "union") and len(one.parts) == len(two.parts):
         return _matched(one.parts, two.parts)
-    if one.kind == "interval" and (one.text[0], one.text[-1]) != (two.text[0], two.text[-1]):
-        return OTHER_KEYS
-    if one.kind == "matrix" and one.text.count("\\\\") != two.text.count("\\\\"):
+    if one.shape != two.shape or (one.kind == "matrix" and one.text.count("\\\\") != two.text.count("\\\\")):
         return OTHER_KEYS
     unsure = BY_PARTS
     for a, b in zip(one.parts, two.parts, strict=True):

@@ -153,12 +153,8 @@ def same_when_rounded(one: Key, two: Key) -> bool:
     if one == two:
         return one.kind != "empty"
     if one.parts or two.parts:
-        shapes = {(key.kind, key.text[:1], key.text[-1:], len(key.parts)) for key in (one, two)}
-        return (
-            one.kind in ("tuple", "interval", "matrix", "set")
-            and len(shapes) == 1
-            and all(map(same_when_rounded, one.parts, two.parts))
-        )
+        ordered = one.kind in ("tuple", "interval", "matrix", "set")
+        return ordered and one.shape == two.shape and all(map(same_when_rounded, one.parts, two.parts))
     return _rounds_to(one, two) or _rounds_to(two, one)
 
 

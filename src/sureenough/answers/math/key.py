@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, product
@@ -184,30 +183,32 @@ def _signs(tokens: list[str]) -> Key:
 # -- plain numbers in their common forms, of which all but long decimals become the lowest fraction
 
 
-MAX_EXPONENT = 400
 LONG = 12  # significant digits from which a decimal is a rounding
 
 _DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
-_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,2000})\s*\}\s*\{\s*([+-]?\d{1,2000})\s*\}", re.ASCII)
-_RATIO = re.compile(r"([+-]?)\s*(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
-_MIXED = re.compile(r"([+-]?)\s*(\d{1,2000})\s+(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
-_SCIENTIFIC = re.compile(r"([+-]?\d{1,2000}(?:\.\d{0,2000})?|[+-]?\.\d{1,2000})[eE]([+-]?\d{1,3})", re.ASCII)
-_REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
 _BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,2000})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
+_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,2000})\s*\}\s*\{\s*([+-]?\d{1,2000})\s*\}", re.ASCII)
+_RATIO = re.compile(r"([+-]?)\s*(?:(\d{1,2000})\s+)?(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_SCIENTIFIC = re.compile(r"[+-]?(?:\d{1,2000}(?:\.\d{0,2000})?|\.\d{1,2000})[eE][+-]?(?:[0-3]?\d{1,2}|400)", re.ASCII)
+_REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
 
 
 def numeral_text(text: str) -> str | None:
     """The key text of an answer that is nothing but a number in one of the common forms; else None."""
     if not text or not (text[-1].isdigit() or text[-1] in ".}"):
         return None
-    for pattern, read in _FORMS:
-        if match := pattern.fullmatch(text):
-            return read(match)
-    return None
+    if match := _DECIMAL.fullmatch(text):
+        return _decimal(*match.groups(default=""))
+    if match := _BASED.fullmatch(text):  # 52_8 is its digits with the base as a note: the question says which it wants
+        return f"{match[1].strip('+')}{int(match[2])}_{{{int(match[3] or match[4])}}}"
+    try:
+        value = _rational(text)
+    except ZeroDivisionError:
+        return None
+    return None if value is None else rational_text(value)
 
 
-def decimal(sign: str, whole: str, part: str) -> str | None:
-    """The key text of a decimal, given its digits before and after the point."""
+def _decimal(sign: str, whole: str, part: str) -> str | None:
     if not (whole or part) or len(whole) + len(part) > MAX_DIGITS:
         return None
     part = part.rstrip("0")
@@ -220,44 +221,21 @@ def decimal(sign: str, whole: str, part: str) -> str | None:
     return rational_text(Fraction(f"{sign}{whole}.{part}"))
 
 
-def _ratio(match: re.Match[str]) -> str | None:
-    return _fraction(match[1], int(match[2]), int(match[3]))
-
-
-def _mixed(match: re.Match[str]) -> str | None:
-    whole, above, below = map(int, match.group(2, 3, 4))
-    return _fraction(match[1], whole * below + above, below) if above < below else None
-
-
-def _scientific(match: re.Match[str]) -> str | None:
-    exponent = int(match[2])
-    return rational_text(Fraction(match[1]) * Fraction(10) ** exponent) if abs(exponent) <= MAX_EXPONENT else None
-
-
-def _repeating(match: re.Match[str]) -> str | None:
-    sign, whole, part, again = match.groups()
-    cycle = 10 ** len(again) - 1
-    return _fraction(sign, int((whole + part) or "0") * cycle + int(again), cycle * 10 ** len(part))
-
-
-def _in_base(match: re.Match[str]) -> str:
-    """Read 52_8 as its digits with the base as a note: the question says which base it wants."""
-    return f"{match[1].strip('+')}{int(match[2])}_{{{int(match[3] or match[4])}}}"
-
-
-def _fraction(sign: str, above: int, below: int) -> str | None:
-    return rational_text(Fraction(-above if sign == "-" else above, below)) if below else None
-
-
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]], ...] = (
-    (_DECIMAL, lambda match: decimal(*match.groups(default=""))),
-    (_RATIO, _ratio),
-    (_FRACTION, _ratio),
-    (_MIXED, _mixed),
-    (_BASED, _in_base),
-    (_SCIENTIFIC, _scientific),
-    (_REPEATING, _repeating),
-)
+def _rational(text: str) -> Fraction | None:
+    if match := _FRACTION.fullmatch(text):
+        value = Fraction(int(match[2]), int(match[3]))
+    elif match := _RATIO.fullmatch(text):
+        part = Fraction(int(match[3]), int(match[4]))
+        if match[2] and part >= 1:
+            return None
+        value = int(match[2] or 0) + part
+    elif match := _REPEATING.fullmatch(text):
+        _, whole, once, again = match.groups()
+        cycle = 10 ** len(again) - 1
+        value = Fraction(int((whole + once) or "0") * cycle + int(again), cycle * 10 ** len(once))
+    else:
+        return Fraction(text) if _SCIENTIFIC.fullmatch(text) else None
+    return -value if match[1] == "-" else value
 
 
 # -- names in front of a value or a condition: which symbol, angle or tuple `x = 5` and `x > 2` are about

@@ -58,6 +58,11 @@ class Key(_KeyFields):
         return "." in self.text
 
     @property
+    def shape(self) -> tuple[str, str, str, int]:
+        """What rows must share to be the same: their brackets, and the number of their parts."""
+        return self.kind, self.text[:1], self.text[-1:], len(self.parts)
+
+    @property
     def order(self) -> tuple[int, int, str]:
         return RANK[self.kind], len(self.text), self.text
 
