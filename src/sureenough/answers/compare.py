@@ -201,7 +201,7 @@ def _equations(one: Key, two: Key) -> Verdict:
         key if key.kind == "equation" else equation_key(subtract(key.parts[1].value, key.parts[0].value))
         for key in (one, two)
     ]
-    return OTHER_KEYS if forms[0] is None or forms[1] is None else _values(forms[0], forms[1])
+    return _values(*forms)
 
 
 def _values(one: Key, two: Key) -> Verdict:

@@ -99,15 +99,11 @@ def _cached_key(answer: str) -> Key:
         return Key("number", number)
     if answer[:1].isdigit() and _DATE.fullmatch(answer):
         return text_key(answer)  # a difference or a quotient would be some other date's too
-    tokens = tokenise(answer)
-    try:
-        return key_of_tokens(tokens)
-    except Unreadable:  # beyond a bound that no single part could see
-        return unread_key(tokens)
+    return key_of_tokens(tokenise(answer))
 
 
 def key_of_tokens(tokens: list[str]) -> Key:
-    """The key of a token list: the whole answer, or one part of it."""
+    """The key of a token list: the whole answer, or one part of it; what cannot be read is kept as text."""
     tokens = strip_punctuation(tokens)
     if not tokens:
         return EMPTY
@@ -117,7 +113,10 @@ def key_of_tokens(tokens: list[str]) -> Key:
         return Key("choice", letter)
     if len(tokens) > 1 and ROMAN.issuperset(tokens):
         return text_key("".join(tokens).casefold())  # IV is not VI, nor II the square of I
-    return _list(tokens) or _KNOWN.get("".join(tokens)) or _single(tokens)
+    try:
+        return _list(tokens) or _KNOWN.get("".join(tokens)) or _single(tokens)
+    except _NOT_READ:
+        return unread_key(tokens)
 
 
 def _single(tokens: list[str]) -> Key:
@@ -133,20 +132,18 @@ def _single(tokens: list[str]) -> Key:
     if (inside := _bracketed(tokens)) is not None:
         return inside
     if _ENVIRONMENT in tokens:
-        return _matrix(tokens) or unread_key(tokens)
+        return _matrix(tokens)
     return _signs(tokens) if "\\pm" in tokens or "\\mp" in tokens else _expression(tokens)
 
 
 def _expression(tokens: list[str]) -> Key:
-    """A number if the value is rational, an expression if it is not, text if it cannot be read."""
+    """A number if the value is rational, an expression if it is not."""
     if tokens[-1] == "%" and len(tokens) > 1:
         tokens = tokens[:-1]  # a unit like any other: 28% is 28, not 0.28
     written = _written(tokens)
-    if written is not None:
-        return Key("number", written)
     try:
-        return value_key(parse_expression(tokens))
-    except _NOT_READ:
+        return value_key(parse_expression(tokens)) if written is None else Key("number", written)
+    except _NOT_READ:  # without the percent sign
         return unread_key(tokens)
 
 
@@ -171,7 +168,7 @@ def _signs(tokens: list[str]) -> Key:
     """The set of both values of a \\pm b. Several \\pm are independent, but with a \\mp all change together."""
     count = tokens.count("\\pm") + tokens.count("\\mp")
     if count > MAX_SIGNS:
-        return unread_key(tokens)
+        raise Unreadable("too many signs")
     rounds = ("+" * count, "-" * count) if "\\mp" in tokens else product("+-", repeat=count)
     keys = []
     for signs in rounds:
@@ -296,16 +293,16 @@ def _list(tokens: list[str]) -> Key | None:
     if len(parts) < 2:
         return None
     if len(parts) > MAX_PARTS:
-        return unread_key(tokens)
+        raise Unreadable("too many parts")
     named = [_assignment(part) for part in parts]
     if all(named):
-        return _assigned([pair for pair in named if pair], either='"or' in tokens) or unread_key(tokens)
+        return _assigned([pair for pair in named if pair], either='"or' in tokens)
     subjects = [_subject(part) for part in parts]
     if subjects[0] and not any(subject is not None for subject in subjects[1:]):
         if named[0]:
             parts[0] = named[0][1]  # x = 1, 2 names the whole list, and so does (x, y) = (1, 2), (3, 4)
         elif subjects[0][0] == "(" and not _in_natural_order(subjects[0][1:-1].split(",")):
-            return unread_key(tokens)
+            raise Unreadable("names in another order")
     elif any(subjects) and len(set(subjects)) > 1:
         return set_key(map(unread_key, parts))  # x > 1, y > 2 is not x > 2, y > 1
     keys = [*map(key_of_tokens, parts)]
@@ -314,7 +311,7 @@ def _list(tokens: list[str]) -> Key | None:
     # "5 or more" is not a list of two, nor is "1, 2, 3, ..."; but "I and II" is.
     kinds = {key.kind for key in keys} - {"choice"}
     if ("text" in kinds and len(kinds) > 1) or _units_differ(parts, keys):
-        return unread_key(tokens)
+        raise Unreadable("not a list")
     return _set(parts, keys)
 
 
@@ -337,16 +334,14 @@ def _set(parts: list[list[str]], keys: list[Key]) -> Key:
     )
 
 
-def _assigned(pairs: list[tuple[str, list[str]]], *, either: bool) -> Key | None:
+def _assigned(pairs: list[tuple[str, list[str]]], *, either: bool) -> Key:
     """X = 1 or x = 2 is a set; x = 1, y = 2 a tuple in the order of names; several of those, their set."""
     names = sorted({name for name, _ in pairs}, key=_natural_order)
     if len(names) == 1:
         return set_key(key_of_tokens(value) for _, value in pairs)
-    if either and len(pairs) == len(names):
-        return None  # x = 1 or y = 2
     rows = [dict(pairs[start : start + len(names)]) for start in range(0, len(pairs), len(names))]
-    if any(len(row) < len(names) for row in rows):
-        return None
+    if any(len(row) < len(names) for row in rows) or (either and len(rows) == 1):
+        raise Unreadable("not all names have values")  # nor have they in x = 1 or y = 2
     return set_key(row_key(key_of_tokens(row[name]) for name in names) for row in rows)
 
 
@@ -360,28 +355,32 @@ def _bracketed(tokens: list[str]) -> Key | None:
     if opening in ("\\lfloor", "\\lceil"):
         return None
     if max(accumulate((token in OPEN) - (token in CLOSE) for token in tokens)) > MAX_NESTING:
-        return unread_key(tokens)
+        raise Unreadable("nested too deep")
     if opening == "\\{" and closing == "\\}" and ("|" in inside or ":" in inside):
-        return _builder(inside) or unread_key(tokens)
+        return _builder(inside)
     parts = split_outside_brackets(inside, (",", ";") if opening != "[" else (",",))
     if len(parts) > MAX_PARTS:
-        return unread_key(tokens)
+        raise Unreadable("too many parts")
     if len(parts) > 1 and any(_subject(part) is not None for part in parts):
-        return (_list(inside) if opening != "[" else None) or unread_key(tokens)
+        if opening != "[" and (listed := _list(inside)):
+            return listed
+        raise Unreadable("relations in an interval")
     if opening == "\\{" and closing == "\\}":
         parts = [part for part in parts if part]
         return _set(parts, [*map(key_of_tokens, parts)])
     if len(parts) == 1:
-        return key_of_tokens(inside) if opening in "([" and inside else unread_key(tokens)
+        if opening in "([" and inside:
+            return key_of_tokens(inside)
+        raise Unreadable("nothing in brackets")
     return _row(opening, [*map(key_of_tokens, parts)], closing)
 
 
-def _builder(inside: list[str]) -> Key | None:
-    """The interval of {x | x > 2}; None if the condition is not an interval."""
+def _builder(inside: list[str]) -> Key:
+    """The interval of {x | x > 2}."""
     parts = split_outside_brackets(inside, ("|", ":"))
     if len(parts) == 2 and is_symbol(parts[0][:1]) and parts[0][1:2] in ([], ["\\in"]) and _is_range(parts[1]):
         return key_of_tokens(parts[1])
-    return None
+    raise Unreadable("a condition that is not an interval")
 
 
 def _row(opening: str, parts: list[Key], closing: str) -> Key:
@@ -412,11 +411,11 @@ def _relation(tokens: list[str]) -> Key | None:
         return key_of_tokens(sides[1])
     if all(sign == "=" for sign in signs):
         if is_name(sides[0]) and sides[-1]:
-            return (_ordered if sides[0][0] == "(" else _named)(sides[0], sides[-1]) or unread_key(tokens)
-        return equation_key(_difference(sides)) or unread_key(tokens)
+            return (_ordered if sides[0][0] == "(" else _named)(sides[0], sides[-1])
+        return equation_key(_difference(sides))
     if ORDER.issuperset(signs):
-        return _interval(sides, signs) or _inequality(sides, signs) or unread_key(tokens)
-    return unread_key(tokens)
+        return _interval(sides, signs) or _inequality(sides, signs)
+    raise Unreadable("a relation between more than two sides")
 
 
 def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str]) -> Key:
@@ -427,8 +426,8 @@ def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str]) ->
     return key_of_tokens(["=" if token == "\\approx" else token for token in tokens])  # P(A) \approx 0.3
 
 
-def _ordered(names: list[str], values: list[str]) -> Key | None:
-    """The tuple that (y, x) = (1, 2) gives, in the order of the names; None if it is not such a tuple."""
+def _ordered(names: list[str], values: list[str]) -> Key:
+    """The tuple that (y, x) = (1, 2) gives, in the order of the names."""
     value = key_of_tokens(values)
     titles = ["".join(part) for part in split_outside_brackets(names[1:-1], (",",))]
     if _in_natural_order(titles):
@@ -436,7 +435,7 @@ def _ordered(names: list[str], values: list[str]) -> Key | None:
     order = sorted(range(len(titles)), key=lambda at: _natural_order(titles[at]))
     rows = value.parts if value.kind == "set" else (value,)
     if any(row.kind != "tuple" or len(row.parts) != len(titles) for row in rows):
-        return None
+        raise Unreadable("a tuple with other names")
     return set_key(row_key(row.parts[at] for at in order) for row in rows)
 
 
@@ -452,22 +451,17 @@ def _named(name: list[str], value: list[str]) -> Key:
 
 
 def _difference(sides: list[list[str]]) -> Sum:
-    """Left side minus right side; nothing if these are not two sides that can be read."""
-    try:
-        return subtract(*map(parse_expression, sides)) if len(sides) == 2 else {}
-    except _NOT_READ:
-        return {}
+    """Left side minus right side."""
+    if len(sides) != 2:
+        raise Unreadable("more than two sides")
+    return subtract(*map(parse_expression, sides))
 
 
-def equation_key(difference: Sum) -> Key | None:
-    """Difference = 0, divided by the coefficient of its first term; None if no symbol is in it, or too much else."""
+def equation_key(difference: Sum) -> Key:
+    """Difference = 0, divided by the coefficient of its first term."""
     if not symbols(difference):
-        return None
-    monic = _monic(difference)
-    try:
-        return sum_key(monic, "equation")
-    except Unreadable:
-        return None
+        raise Unreadable("an equation without symbols")
+    return sum_key(_monic(difference), "equation")
 
 
 def _monic(total: Sum) -> Sum:
@@ -513,21 +507,20 @@ def _interval(sides: list[list[str]], signs: list[str]) -> Key | None:
     return row_key(bounds, "[" if signs[0] == "\\le" else "(", "]" if signs[1] == "\\le" else ")")
 
 
-def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
+def _inequality(sides: list[list[str]], signs: list[str]) -> Key:
     """The interval of an inequality that is linear in one symbol; else its two sides up to a positive factor."""
     difference = _difference(sides)
     if not symbols(difference):
-        return None
+        raise Unreadable("an inequality without symbols")
     unit, primitive = content(difference, signed=True)
     sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
     terms = [monomial for monomial in primitive if monomial]
     if len(terms) == 1 and len(terms[0]) == 1 and terms[0][0][1] == 1 and _is_variable(terms[0][0][0]):
         bound = narrow(Fraction(-primitive.get((), 0)) / primitive[terms[0]])
-        return _interval([["x"], tokenise(rational_text(bound))], [sign])
-    try:
-        return sum_key(primitive, "inequality", f"{sign} ")
-    except Unreadable:
-        return None
+        interval = _interval([["x"], tokenise(rational_text(bound))], [sign])
+        if interval is not None:
+            return interval
+    return sum_key(primitive, "inequality", f"{sign} ")
 
 
 def _is_variable(atom: Atom) -> bool:
@@ -543,31 +536,24 @@ _ROW = "\\\\"
 MAX_ENTRIES = 100
 
 
-def _matrix(tokens: list[str]) -> Key | None:
-    """The key of one matrix, with its factor; None for anything else between \\begin and \\end."""
+def _matrix(tokens: list[str]) -> Key:
+    """One matrix, with its factor."""
     start = tokens.index(_ENVIRONMENT)
     name = tokens[start + 2 : start + 3]
-    if not name or name[0] not in _NAMES or tokens[-4:] != ["\\end", "{", name[0], "}"]:
-        return None
     body = tokens[start + 4 : -4]
-    if _ENVIRONMENT in body:
-        return None
-    if name[0] == '"array' and body[:1] == ["{"]:
+    if not _NAMES.issuperset(name) or tokens[-4:] != ["\\end", "{", *name, "}"] or _ENVIRONMENT in body:
+        raise Unreadable("not a matrix")
+    if name == ['"array'] and body[:1] == ["{"]:
         body = body[body.index("}") + 1 :]
     lines = split_outside_brackets([token for token in body if token != "\\hline"], (_ROW,))
     rows = [split_outside_brackets(line, ("&",)) for line in (lines[:-1] if lines[-1] == [] else lines)]
     if sum(map(len, rows)) > MAX_ENTRIES or len({len(row) for row in rows}) != 1:
-        return None
-    factor = tokens[:start]
-    if factor[-1:] == ["*"]:
-        factor = factor[:-1]
+        raise Unreadable("rows of different lengths")
+    factor = tokens[: start - 1] if tokens[start - 1 : start] == ["*"] else tokens[:start]
     if not factor:
         return matrix_key([[*map(key_of_tokens, row)] for row in rows])
-    try:
-        times = parse_expression([*factor, "1"] if factor == ["-"] else factor)
-        return matrix_key([[value_key(multiply(times, parse_expression(entry))) for entry in row] for row in rows])
-    except Unreadable:
-        return None
+    times = parse_expression([*factor, "1"] if factor == ["-"] else factor)
+    return matrix_key([[value_key(multiply(times, parse_expression(entry))) for entry in row] for row in rows])
 
 
 # What has one key however it is written.
