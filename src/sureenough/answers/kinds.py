@@ -77,11 +77,11 @@ _COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?\{(
 _PAIRS = (("**", "**"), ("__", "__"), ("*", "*"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("$", "$"))
 
 
-def final_statement(text: str) -> str | None:
-    """The box, else the line after the last "Answer:", else the last line; None if there is none or it is too long."""
+def final_statement(text: str) -> str:
+    """The box, else the line after the last "Answer:", else the last line; empty if there is none or it is too long."""
     block = final_block(text)
     statement = next((line.strip() for line in (block or "").splitlines() if line.strip()), "")
-    return statement if 0 < len(statement) <= LONGEST else None
+    return statement if len(statement) <= LONGEST else ""
 
 
 def final_block(text: str) -> str | None:
@@ -175,7 +175,7 @@ def judge(
     for name, function in {"extract": extract, "same": same, "key": key, "grade": grade}.items():
         if function is not None and not callable(function):
             raise UsageError(f"{name} is {function!r}; it must be a function", argument=name)
-    read = extract or (lambda text: trimmed(final_statement(text) or "") or None)
+    read = extract or (lambda text: trimmed(final_statement(text)) or None)
     if same is not None:
         return FunctionJudge(read, lambda answers: classes_by_same(answers, same), grade or same, ask)
     form = key or normal_form
@@ -228,7 +228,7 @@ class Number(KeyedKind):
     looks_for = f"one number, and not several, {WHERE}"
 
     def extract(self, text: str) -> str | None:
-        numeral = _numeral(re.split("[=≈]", final_statement(text) or "")[-1])
+        numeral = _numeral(re.split("[=≈]", final_statement(text))[-1])
         return None if numeral is None else numeral[0]
 
     def key(self, answer: str) -> Value | None:
@@ -308,7 +308,7 @@ class Date(KeyedKind):
     looks_for = f"one date, and not several, {WHERE}"
 
     def extract(self, text: str) -> str | None:
-        statement = trimmed(final_statement(text) or "")
+        statement = trimmed(final_statement(text))
         first = _DATE.search(statement)
         return first[0] if first and self.key(statement) is not None else None
 
@@ -369,7 +369,7 @@ class Text(KeyedKind):
         return f"{'one of the labels ' + ', '.join(self.labels) if self.labels else 'a text'} {WHERE}"
 
     def extract(self, text: str) -> str | None:
-        statement = trimmed(final_statement(text) or "")
+        statement = trimmed(final_statement(text))
         return (self._label(statement) if self.labels else statement) or None
 
     def _label(self, statement: str) -> str | None:
@@ -392,7 +392,7 @@ class Exact(KeyedKind):
     looks_for = f"a text {WHERE}"
 
     def extract(self, text: str) -> str | None:
-        return final_statement(text)
+        return final_statement(text) or None
 
     def key(self, answer: str) -> str:
         return answer.strip()
