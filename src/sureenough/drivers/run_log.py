@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -218,8 +217,7 @@ class RunLogWriter:
         self.lines: list[bytes] = []
         self._readers, self._interval = readers, interval
         self._began = self._written_at = time.perf_counter()
-        self._tokens: dict[int, TokenRecord] = {}
-        self._trees: defaultdict[int, SearchTree] = defaultdict(SearchTree)
+        self._paths: dict[int, PathLog] = {}
         self._steps: list[tuple[int, int, float | None]] = []  # for the next line
         self._last = 0  # paths counted at the last step
         self._snapshot: Snapshot | None = None  # None: nothing is new
@@ -227,19 +225,11 @@ class RunLogWriter:
 
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        if isinstance(event, Tokens) and event.tokens:
-            self._record(event.path, snapshot).extend(event.tokens)
-        elif isinstance(event, PathReport):
-            record = self._record(event.path, snapshot)
-            if event.text:
-                record.texts.append(event.text)
-            if event.confidence is not None:
-                record.draw_to(snapshot.paths[event.path].tokens, event.confidence)
-        elif isinstance(event, Sampled | Extended):
-            self._trees[event.path].receive(event)
+        if isinstance(event, Tokens | PathReport | Sampled | Extended):
+            self._path(event.path, snapshot).receive(event, snapshot)
         searching = [action for action in actions if isinstance(action, Extend | Adopt)]
         for number, own in groupby(searching, key=attrgetter("path")):
-            self._grow(number, list(own), snapshot)
+            self._path(number, snapshot).grow(list(own))
         counted = snapshot.votes.counted
         if counted != self._last:
             self._last = counted
@@ -248,12 +238,6 @@ class RunLogWriter:
             self._write_changes()
         else:
             self.update()
-
-    def _grow(self, path: int, actions: list[Extend | Adopt], snapshot: Snapshot) -> None:
-        for action in actions:
-            if isinstance(action, Adopt):
-                self._record(path, snapshot).adopt(action.growth)
-        self._trees[path].grow(actions)
 
     def update(self) -> None:
         """Write what has changed, unless the last line is too recent."""
@@ -268,19 +252,19 @@ class RunLogWriter:
 
     def text(self, path: int) -> PathTokens | None:
         """The text of one path so far; None if it has none."""
-        record = self._tokens.get(path)
-        return None if record is None else record.to_json(path)
+        log = self._paths.get(path)
+        return log.to_json(path) if log is not None and log.texts else None
 
     def with_texts(self) -> Iterator[bytes]:
         """The whole log of a run that has ended: its lines, and the texts of its paths before the last one."""
         yield from self.lines[:-1]
-        yield from (encode({"text": self.text(path)}) for path in sorted(self._tokens))
+        yield from (encode({"text": text}) for path in sorted(self._paths) if (text := self.text(path)))
         yield self.lines[-1]
 
-    def _record(self, path: int, snapshot: Snapshot) -> TokenRecord:
-        if path not in self._tokens:
-            self._tokens[path] = TokenRecord(snapshot.window if snapshot.strategy.reads_confidence else 0)
-        return self._tokens[path]
+    def _path(self, number: int, snapshot: Snapshot) -> PathLog:
+        if number not in self._paths:
+            self._paths[number] = PathLog(snapshot.window if snapshot.strategy.reads_confidence else 0)
+        return self._paths[number]
 
     def _now(self) -> float:
         return round(time.perf_counter() - self._began, 6)
@@ -309,23 +293,11 @@ class RunLogWriter:
             self._write(line)
 
     def _changes(self, path: PathSnapshot, vote: int | None, snapshot: Snapshot) -> Json:
-        current = {
-            "warmup": path.warmup, "tokens": path.tokens, "fate": path.fate and str(path.fate),
-            "tier": path.tier and str(path.tier), "answer": path.answer, "counted": path.counted, "vote": vote,
-        }  # fmt: skip
-        if path.ended_uncounted:
-            current["ended_uncounted"] = True
+        names = "warmup", "tokens", "fate", "tier", "answer", "counted", *(["ended_uncounted"] * path.ended_uncounted)
+        current = {name: getattr(path, name) for name in names} | {"vote": vote}
         change: Json = {"path": path.number} | _changed(self.view.paths.get(path.number, {}), current)
-        record = self._tokens.get(path.number)
-        if record is not None and record.window not in (0, snapshot.window):
-            record.redraw(snapshot.window)
-            change["redrawn"] = True
-        if record is not None and len(record.points) > record.written:
-            change["points"], record.written = record.points[record.written :], len(record.points)
-        if record is not None and "tokens" in change and (record.conf or record.points):
-            change["confidence"] = record.mean() if record.conf else record.points[-1]
-        if path.number in self._trees and (branches := self._trees[path.number].changes()):
-            change["branches"] = branches
+        if path.number in self._paths:
+            change |= self._paths[path.number].changes(snapshot.window, grown="tokens" in change)
         return change
 
 
@@ -366,10 +338,10 @@ def _summary(snapshot: Snapshot, names: Mapping[str, int]) -> Json:
     }
 
 
-class TokenRecord:
-    """One path's tokens: their texts, their confidence, and its points."""
+class PathLog:
+    """One path: the texts of its tokens, their confidence, its points, and the tree of its search."""
 
-    __slots__ = ("conf", "points", "texts", "window", "written")
+    __slots__ = ("conf", "points", "texts", "tree", "window", "written")
 
     def __init__(self, window: int) -> None:
         self.window = window  # 0: confidence is not used
@@ -377,6 +349,39 @@ class TokenRecord:
         self.conf = array("f")
         self.points: list[float] = []
         self.written = 0  # of the points
+        self.tree = SearchTree()
+
+    def receive(self, event: Tokens | PathReport | Sampled | Extended, snapshot: Snapshot) -> None:
+        match event:
+            case Tokens(_, tokens):
+                self.extend(tokens)
+            case PathReport(number, text, confidence):
+                self.texts += [text] if text else []
+                if confidence is not None:
+                    self.draw_to(snapshot.paths[number].tokens, confidence)
+            case _:
+                self.tree.receive(event)
+
+    def grow(self, actions: Sequence[Extend | Adopt]) -> None:
+        """Take in what the search for this path does next."""
+        for action in actions:
+            if isinstance(action, Adopt):
+                self.adopt(action.growth)
+        self.tree.grow(actions)
+
+    def changes(self, window: int, *, grown: bool) -> Json:
+        """What no line has yet."""
+        change: Json = {}
+        if self.window not in (0, window):
+            self.redraw(window)
+            change["redrawn"] = True
+        if len(self.points) > self.written:
+            change["points"], self.written = self.points[self.written :], len(self.points)
+        if grown and (self.conf or self.points):
+            change["confidence"] = self.mean() if self.conf else self.points[-1]
+        if branches := self.tree.changes():
+            change["branches"] = branches
+        return change
 
     def draw_to(self, tokens: int, confidence: float) -> None:
         """Points up to this token, on a line from the last one: single tokens of the path are not known."""
