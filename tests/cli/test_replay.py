@@ -120,7 +120,7 @@ def test_a_small_pool_drops_what_it_cannot_run(bad: Path) -> None:
     ("file", "says"),
     [
         ("none.parquet", "no such file"),
-        ("none.csv", "`sureenough record none.csv -o pool.parquet` makes one from a file of questions"),
+        ("none.csv", "`sureenough record questions.csv -o pool.parquet` makes one from a file of questions"),
         ("cut.parquet", "not a whole Parquet file"),
         ("column.parquet", "has no column conf; a pool needs question"),
         ("nan.parquet", "row 3: conf of a recorded path holds NaN or infinite values; "),

@@ -101,7 +101,7 @@ def test_the_pool_with_texts_is_what_its_card_says() -> None:
 
 
 def test_questions_are_not_a_pool() -> None:
-    with pytest.raises(TraceError, match=r"is not a pool; a pool is .*: `sureenough record problems\.csv -o pool"):
+    with pytest.raises(TraceError, match=r"is not a pool; a pool is .*: `sureenough record questions\.csv -o pool"):
         Pool(PROBLEMS)
 
 

@@ -42,6 +42,10 @@ COLUMNS: Final = {name: kind for name, kind in (REQUIRED | OPTIONAL).items() if 
 SHARED: Final = ("model", "k", "logprobs", "sampling", "prompt", "kind")
 """What the parts of a pool must have in common; datasets may differ, if each part was recorded from its own file."""
 SCHEMES: Final = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+WHAT_A_POOL_IS: Final = (
+    "a pool is a Parquet file of paths that a model has sampled: `sureenough record questions.csv -o pool.parquet` "
+    "makes one from a file of questions"
+)
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # two letters: C:/ is a drive
 
 
@@ -96,8 +100,7 @@ class PoolPart:
         missing = [name for name in REQUIRED if name not in schema.names]
         if missing:
             raise TraceError(
-                f"{self.name} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}: "
-                + _what_a_pool_is(Path(self.name).name)
+                f"{self.name} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}: {WHAT_A_POOL_IS}"
             )
         columns = {name: schema.field(name).type for name in COLUMNS if name in schema.names}
         for name, kind in columns.items():
@@ -332,16 +335,15 @@ def pool_parts(location: str | Path) -> tuple[str, list[PoolPart]]:
 
 
 def _local_parts(name: str, file: Path) -> tuple[str, list[PoolPart]]:
-    questions = file.name if file.suffix.lower() in QUESTIONS else "questions.csv"
     try:
         file.stat()
-        if questions == file.name:
-            raise TraceError(f"{name} is not a pool; {_what_a_pool_is(questions)}")
+        if file.suffix.lower() in QUESTIONS:
+            raise TraceError(f"{name} is not a pool; {WHAT_A_POOL_IS}")
         if not file.is_dir():
             return name, [PoolPart(name, str(file), None)]
         files = sorted(entry.name for entry in file.iterdir() if is_part(entry.name) and not entry.is_dir())
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        raise TraceError(f"no such file: {name}; {_what_a_pool_is(questions)}") from None
+        raise TraceError(f"no such file: {name}; {WHAT_A_POOL_IS}") from None
     except OSError as error:
         raise TraceError(f"{name} cannot be read: {error.strerror or error}") from None
     return name, _parts_in(name, [(part, str(file / part)) for part in files], None)
@@ -388,7 +390,7 @@ def _remote_parts(scheme: str, rest: str) -> tuple[str, list[PoolPart]]:
         reason = first_line(error, uri, query) if scheme.lower() in SCHEMES else type(error).__name__
         raise TraceError(f"{name} cannot be opened ({reason}); check the address and your access") from None
     if entries is None:
-        raise TraceError(f"no such file: {name}; {_what_a_pool_is('questions.csv')}")
+        raise TraceError(f"no such file: {name}; {WHAT_A_POOL_IS}")
     files = sorted((one.base_name, one.path) for one in entries if one.is_file and is_part(one.base_name))
     return name, _parts_in(name, files, filesystem)
 
@@ -413,13 +415,6 @@ def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, str]:
     """What the parts of a pool must have in common."""
     types = {f"column {name}": str(columns.get(name, "none")) for name in COLUMNS}
     return {name: repr(getattr(info, name)) for name in SHARED} | types
-
-
-def _what_a_pool_is(questions: str) -> str:
-    return (
-        "a pool is a Parquet file of paths that a model has sampled: "
-        f"`sureenough record {questions} -o pool.parquet` makes one from a file of questions"
-    )
 
 
 def count_values(name: str, parquet: pq.ParquetFile) -> int:
