@@ -137,7 +137,8 @@ async def bad_chunks(server: RawServer, writer: asyncio.StreamWriter, draw: rand
 
 @fault
 async def not_http(server: RawServer, writer: asyncio.StreamWriter, draw: random.Random) -> None:
-    writer.write(draw.choice([b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 two\r\n\r\n", draw.randbytes(300) + b"\r\n\r\n"]))
+    lines = [b"SSH-2.0-x", b"HTTP/1.1 two", b"HTTP/1.1 200 x\r\nno colon", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000]
+    writer.write(draw.choice([*lines, draw.randbytes(300)]) + b"\r\n\r\n")
     writer.close()
 
 

@@ -82,17 +82,15 @@ class ExtendOptions:
         Raises:
             UsageError: the engine has stop texts, and it would not be known which text ended the continuation.
         """
-        own = {name: getattr(self, name) for name in ("temperature", "top_p") if getattr(self, name) is not None}
-        own["max_tokens"] = self.max_tokens
-        if not self.stop:
-            return own
-        stop = engine.get("stop")
-        if stop:
+        if self.stop and engine.get("stop"):
             raise UsageError(
-                f"stop={stop!r} cannot be combined with a search that samples line by line, such as mur and phi, since "
-                "not all servers say which text ended a line: leave it out, or use predictive"
+                f"stop={engine['stop']!r} cannot be combined with a search that samples line by line, such as mur and "
+                "phi, since not all servers say which text ended a line: leave it out, or use predictive"
             )
-        return own | {"stop": list(self.stop)}
+        own = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
+        return {name: value for name, value in own.items() if value is not None} | (
+            {"stop": list(self.stop)} if self.stop else {}
+        )
 
 
 def is_thinking(text: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Literal
@@ -21,7 +21,6 @@ MISSES: Final = 2  # checks in a row without a response after which a server get
 FAILURES: Final = 2  # requests in a row that fail once sent: their server, idle again at once, would get all others
 AFFINITY: Final = 1.25  # a server that has read the prompt may have so many times the least load, or one path more
 MOST_PROMPTS: Final = 4096  # that are remembered of a server
-
 
 Fate = Literal["finished", "refused", "failed", "gone"]
 """How a request ended: also one that was closed before its end is finished; one to a server that is gone was not
@@ -178,5 +177,4 @@ async def checked(loads: Sequence[ServerLoad], engines: Sequence[Engine]) -> Asy
         yield
     finally:
         checks.cancel()
-        with suppress(asyncio.CancelledError):
-            await checks
+        await asyncio.gather(checks, return_exceptions=True)
