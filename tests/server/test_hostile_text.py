@@ -14,7 +14,7 @@ import pytest
 
 from sureenough.json_text import encode
 from sureenough.server import ServerSettings
-from sureenough.server.passthrough import KeyMask, forwarded
+from sureenough.server.upstream import KeyMask, forwarded
 from tests.engines.misbehaving import Manner
 from tests.engines.raw_server import RawServer, raw_server
 from tests.in_thread import in_thread, until

@@ -25,7 +25,6 @@ from sureenough.core.options import RunOptions
 from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.consensus import ServerState
 from sureenough.server.metrics import CONTENT_TYPE, learned_signals
-from sureenough.server.passthrough import PassthroughResponse
 from sureenough.server.replies import ConsensusResponse
 from sureenough.server.requests import (
     PAGE_STRATEGIES,
@@ -35,6 +34,7 @@ from sureenough.server.requests import (
     split_model_name,
 )
 from sureenough.server.responses import JSON, ApiError, ErrorBody, json_response, send_events, unknown_model
+from sureenough.server.upstream import PassthroughResponse
 from sureenough.spec import options as strategy_options
 
 EVENTS: Final = "text/event-stream"
@@ -108,7 +108,7 @@ class Routes:
                 )
                 return ConsensusResponse(self.state, consensus, slot.pop_all())
             self.reader.check_plain(body)
-            return PassthroughResponse(self.state, endpoint, raw, slot.pop_all())
+            return PassthroughResponse(self.state.upstream, endpoint, raw, slot.pop_all())
 
     async def _read_body(self, request: Request) -> tuple[bytes, dict[str, Any], bool]:
         """The body as bytes and as JSON, and whether it asks for a vote on a model that is offered."""
