@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.processes import Running, configured, start
+from tests.server.upstream import KEY
 
 BODY: dict[str, Any] = {
     "model": "tiny@sc", "messages": [{"role": "user", "content": "3 + 4?"}], "sureenough": {"paths": 4},
@@ -26,6 +33,14 @@ def vote(url: str, model: str = "tiny@sure", *, seed: int | None = None, **optio
     response = post(url, model=model, seed=seed, sureenough=options)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+@contextmanager
+def serving_process(url: str, folder: Path, grace: int) -> Iterator[tuple[Running, str]]:
+    """`sureenough serve` as a process of its own before this upstream, and its address."""
+    variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(folder, f"[serve.limits]\ngrace = {grace}\n")
+    with start("serve", "--url", url, "--port", "0", env=variables) as server:
+        yield server, server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
 
 
 def connect(url: str) -> socket.socket:

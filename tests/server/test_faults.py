@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import socket
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,12 +18,12 @@ import pytest
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.processes import configured, start
-from tests.server.sending import BODY, post
+from tests.server.sending import BODY, post, serving_process
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream, before
 
 EIGHT = {"paths": 8}
+ENDLESS = Manner(tokens=20_000, delay=0.01)
 CLEAN = {200, 502, 503}
 
 
@@ -37,10 +37,7 @@ def test_an_upstream_that_never_responds() -> None:
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_the_finish_reason_of_the_upstream_is_passed_on(finish: str) -> None:
-    with (
-        an_upstream(Manner(finish=finish)) as up,
-        before(up) as (url, _),
-    ):
+    with an_upstream(Manner(finish=finish)) as up, before(up) as (url, _):
         assert post(url, sureenough=EIGHT).json()["choices"][0]["finish_reason"] == finish
 
 
@@ -115,10 +112,7 @@ def test_an_upstream_that_cannot_be_reached(stream: bool) -> None:
 
 
 def test_every_path_breaks_off() -> None:
-    with (
-        an_upstream(Manner(cut_after=4)) as up,
-        before(up) as (url, _),
-    ):
+    with an_upstream(Manner(cut_after=4)) as up, before(up) as (url, _):
         assert post(url, sureenough=EIGHT).status_code == 502
         streamed = post(url, stream=True, sureenough=EIGHT)
     assert streamed.status_code == 200, "it had begun"
@@ -126,18 +120,14 @@ def test_every_path_breaks_off() -> None:
 
 
 def test_a_server_without_log_probabilities() -> None:
-    with (
-        an_upstream(Manner(logprobs=False)) as up,
-        before(up) as (url, _),
-    ):
+    with an_upstream(Manner(logprobs=False)) as up, before(up) as (url, _):
         reply = post(url, model="tiny@ddc", sureenough=None)
         assert (reply.status_code, reply.json()["error"]["code"]) == (400, "missing_logprobs")
         assert post(url, sureenough=EIGHT).status_code == 200, "sc needs none"
 
 
 def test_deadlines_give_the_vote_so_far() -> None:
-    slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as up, before(up) as (url, _):
+    with an_upstream(ENDLESS) as up, before(up) as (url, _):
         reply = post(url, sureenough={"deadline": 0.5})
         assert reply.status_code == 200
         assert reply.json()["sureenough"]["reason"] == "deadline"
@@ -145,24 +135,17 @@ def test_deadlines_give_the_vote_so_far() -> None:
         until(lambda: up.running == 0)
 
 
-def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> None:
+def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Path) -> None:
     """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
-    with an_upstream(Manner(tokens=20_000, delay=0.01)) as up:
-        variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(tmp_path, "[serve.limits]\ngrace = 4\n")
-        with start("serve", "--url", up.url, "--port", "0", env=variables) as server:
-            line = server.stdout.readline()
-            url = line.split(" serves at ")[1].split("/v1")[0]
-            replies: list[httpx.Response] = []
-            asking = threading.Thread(target=lambda: replies.append(post(url, sureenough=EIGHT)))
-            asking.start()
+    with an_upstream(ENDLESS) as up, serving_process(up.url, tmp_path, 4) as (server, url):
+        with ThreadPoolExecutor() as clients:
+            vote = clients.submit(post, url, sureenough=EIGHT)
             until(lambda: up.running == 8)
             server.send_signal(signal.SIGTERM)
-            asking.join(30)
-            _, log = server.communicate(timeout=30)
+            reply = vote.result(30)
+        _, log = server.communicate(timeout=30)
+        until(lambda: up.running == 0)
     assert server.returncode == 0, log
-    assert replies[0].status_code == 200
-    assert replies[0].json()["sureenough"]["reason"] == "interrupted"
-    until(lambda: up.running == 0)
-    assert "3 + 4?" not in log + line, "no text of requests in the log"
-    assert KEY not in log + line
-    assert json.dumps(BODY["messages"]) not in log
+    assert (reply.status_code, reply.json()["sureenough"]["reason"]) == (200, "interrupted")
+    assert "3 + 4?" not in log, "no text of requests in the log"
+    assert KEY not in log

@@ -97,10 +97,7 @@ def test_a_body_that_is_too_large(served: str) -> None:
 def test_too_many_requests_get_a_429() -> None:
     slow = Manner(tokens=400, delay=0.02)
     limits = ServerLimits(requests=1)
-    with (
-        an_upstream(slow) as up,
-        before(up, limits=limits) as (url, state),
-    ):
+    with an_upstream(slow) as up, before(up, limits=limits) as (url, state):
         stream = chat(url, stream=True)
         next(iter(stream))
         with pytest.raises(openai.RateLimitError) as caught:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,10 +18,10 @@ from starlette.routing import Route, Router
 from sureenough.errors import UsageError
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.processes import Running, configured, start
-from tests.server.sending import plain, post
+from tests.processes import Running
+from tests.server.sending import plain, post, serving_process
 from tests.server.serving import serving_app
-from tests.server.upstream import KEY, Upstream, an_upstream, before
+from tests.server.upstream import Upstream, an_upstream, before
 
 ENDLESS = Manner(tokens=20_000, delay=0.01)
 
@@ -69,35 +70,20 @@ def interrupt_twice(server: Running) -> None:
     server.send_signal(signal.SIGINT)
 
 
-def cut_off(url: str) -> None:
-    """A stream that is passed through, and cut."""
-    with pytest.raises(httpx.HTTPError):
-        plain(url, stream=True)
-
-
-def test_14_22_a_second_interrupt_ends_every_request_without_a_500(tmp_path: Any) -> None:
-    with an_upstream(ENDLESS) as up:
-        variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(tmp_path, "[serve.limits]\ngrace = 60\n")
-        with start("serve", "--url", up.url, "--port", "0", env=variables) as server:
-            url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
-            replies: list[httpx.Response] = []
-            threads = [
-                threading.Thread(target=lambda: replies.append(post(url))),
-                threading.Thread(target=cut_off, args=(url,)),
-            ]
-            for thread in threads:
-                thread.start()
+def test_14_22_a_second_interrupt_ends_every_request_without_a_500(tmp_path: Path) -> None:
+    with an_upstream(ENDLESS) as up, serving_process(up.url, tmp_path, 60) as (server, url):
+        with ThreadPoolExecutor() as clients:
+            vote, stream = clients.submit(post, url), clients.submit(plain, url, stream=True)
             until(lambda: up.running == 5)
             interrupt_twice(server)
-            for thread in threads:
-                thread.join(20)
-            _, log = server.communicate(timeout=20)
+            reply = vote.result(20)
+            assert isinstance(stream.exception(20), httpx.HTTPError), "a stream that is passed through is cut off"
+        _, log = server.communicate(timeout=20)
     assert server.returncode == 0, log
-    assert replies[0].status_code == 200
-    assert replies[0].json()["sureenough"]["reason"] == "interrupted"
+    assert (reply.status_code, reply.json()["sureenough"]["reason"]) == (200, "interrupted")
 
 
-def test_14_22_requests_that_outlast_the_shutdown_get_a_503() -> None:
+def test_14_22_requests_that_outlast_the_shutdown_get_a_503(tmp_path: Path) -> None:
     reached = threading.Event()
 
     async def never(request: Request) -> JSONResponse:
@@ -106,13 +92,10 @@ def test_14_22_requests_that_outlast_the_shutdown_get_a_503() -> None:
         return JSONResponse({})
 
     with serving_app(Router(routes=[Route("/v1/chat/completions", never, methods=["POST"])])) as up:
-        with start("serve", "--url", f"{up.url}/v1", "--port", "0") as server:
-            url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
-            replies: list[httpx.Response] = []
-            thread = threading.Thread(target=lambda: replies.append(plain(url)))
-            thread.start()
+        with serving_process(f"{up.url}/v1", tmp_path, 20) as (server, url), ThreadPoolExecutor() as clients:
+            waiting = clients.submit(plain, url)
             assert reached.wait(30)
             interrupt_twice(server)
-            thread.join(20)
+            reply = waiting.result(20)
         up.stop(hard=True)
-    assert (replies[0].status_code, replies[0].json()["error"]["code"]) == (503, "stopping")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "stopping")
