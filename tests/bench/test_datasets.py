@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from sureenough.datasets.load import load
 from sureenough.errors import UsageError
 from tests.bench.typed import MANNER, bench
 from tests.engines.misbehaving import serving
+from tests.hub import Hub, serving_hub
 from tests.in_thread import in_thread
 
 GPQA = ("Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "Record ID")
@@ -188,93 +187,53 @@ def test_unknown_names_are_answered_with_the_known_ones(text: str) -> None:
 # -- the hub
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as its client asks for."""
-
-    files: dict[str, bytes] = {}  # noqa: RUF012  # of the class, filled by a fixture
-    gated: set[str] = set()  # noqa: RUF012
-    asked: list[str] = []  # noqa: RUF012
-
-    def do_HEAD(self) -> None:
-        self.answer(False)
-
-    def do_GET(self) -> None:
-        self.answer(True)
-
-    def answer(self, body: bool) -> None:
-        self.asked.append(f"{self.command} {self.path}")
-        content = self.files.get(self.path)
-        if self.path == "/":
-            content = b"hello"
-        refused = any(self.path.startswith(f"/datasets/{name}/") for name in self.gated)
-        status = 403 if refused else 200 if content is not None else 404
-        self.send_response(status)
-        if status == 200:
-            self.send_header("ETag", '"abc"')
-            self.send_header("X-Repo-Commit", self.path.split("/")[5] if "resolve" in self.path else "0" * 40)
-        else:
-            self.send_header("X-Error-Code", "GatedRepo" if refused else "EntryNotFound")
-            content = b""
-        self.send_header("Content-Length", str(len(content or b"")))
-        self.end_headers()
-        if body:
-            self.wfile.write(content or b"")
-
-    def log_message(self, *words: Any) -> None:
-        """Nothing on the test's screen."""
-
-
 def revision(name: str) -> str:
     hub = DATASETS[name].hub
     assert hub is not None
     return hub.revision
 
 
+QUESTIONS = "".join(json.dumps({"problem": f"What is {n}?", "answer": str(n)}) + "\n" for n in range(30)).encode()
+
+
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
-    rows = [{"problem": f"What is {n}?", "answer": str(n)} for n in range(30)]
-    Hub.files = {
-        f"/datasets/math-ai/aime25/resolve/{revision('aime25')}/test.jsonl": "".join(
-            json.dumps(r) + "\n" for r in rows
-        ).encode(),
-    }
-    Hub.gated, Hub.asked = {"Idavidrein/gpqa"}, []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(tmp_path / "hf")}
-        server.shutdown()
+def hub() -> Iterator[Hub]:
+    file = f"/datasets/math-ai/aime25/resolve/{revision('aime25')}/test.jsonl"
+    with serving_hub({file: QUESTIONS}, gated="/datasets/Idavidrein/gpqa/") as hub:
+        yield hub
 
 
-def dry(dataset: str, folder: Path, **environment: str) -> Any:
+def dry(dataset: str, folder: Path, endpoint: str, **environment: str) -> Any:
     """A dry run loads the questions and asks the model four of them."""
+    environment = {"HF_ENDPOINT": endpoint, "HF_HOME": str(folder / "hf"), **environment}
     with in_thread(serving(MANNER)) as server:
-        words = ("--url", server.url, "--model", "tiny", "--paths", "4", "--dry-run", "-o", folder)
+        words = ("--url", server.url, "--model", "tiny", "--paths", "4", "--dry-run", "-o", folder / "run")
         return bench("main", "--dataset", dataset, *words, **environment)
 
 
-def test_from_the_hub_and_the_second_time_from_its_cache(tmp_path: Path, hub: dict[str, str]) -> None:
-    done = dry("aime25", tmp_path / "run", **hub)
+def test_from_the_hub_and_the_second_time_from_its_cache(tmp_path: Path, hub: Hub) -> None:
+    done = dry("aime25", tmp_path, hub.url)
     assert done.returncode == 0, done.stderr
     assert "aime25 on tiny: 30 questions, 120 paths. Estimated from 4" in done.stdout
-    asked = len(Hub.asked)
+    asked = len(hub.asked)
     assert asked >= 2
-    again = dry("aime25", tmp_path / "run", **hub | {"HF_ENDPOINT": "http://127.0.0.1:9"})
+    again = dry("aime25", tmp_path, NOWHERE)
     assert again.returncode == 0, again.stderr
-    assert len(Hub.asked) == asked
+    assert len(hub.asked) == asked
 
 
-def test_14_22_hub_datasets_are_pinned_to_a_revision(tmp_path: Path, hub: dict[str, str]) -> None:
+def test_14_22_hub_datasets_are_pinned_to_a_revision(tmp_path: Path, hub: Hub) -> None:
     for dataset in DATASETS.values():
         assert dataset.hub is None or re.fullmatch(r"[0-9a-f]{40}", dataset.hub.revision)
-    Hub.files["/datasets/math-ai/aime25/resolve/main/test.jsonl"] = b"{}"  # what a branch holds now does not matter
-    done = dry("aime25", tmp_path / "run", **hub)
+    hub.files["/datasets/math-ai/aime25/resolve/main/test.jsonl"] = b"{}"  # what a branch holds now does not matter
+    done = dry("aime25", tmp_path, hub.url)
     assert done.returncode == 0, done.stderr
-    requested = [line for line in Hub.asked if "aime25" in line]
+    requested = [line for line in hub.asked if "aime25" in line]
     assert requested
     assert all(f"/resolve/{revision('aime25')}/" in line for line in requested)
 
 
+NOWHERE = "http://127.0.0.1:9"
 OFFLINE = ("could not be reached", "--dataset math500=FILE")
 
 
@@ -287,14 +246,14 @@ OFFLINE = ("could not be reached", "--dataset math500=FILE")
             ("accept its terms at https://huggingface.co/datasets/Idavidrein/gpqa", "--dataset gpqa-diamond=FILE"),
         ),
         ("amc23", {}, ("the hub has no test-00000-of-00001.parquet in math-ai/amc23 at 80815d37005f",)),
-        ("math500", {"HF_ENDPOINT": "http://127.0.0.1:9"}, OFFLINE),
+        ("math500", {"HF_ENDPOINT": NOWHERE}, OFFLINE),
         ("math500", {"HF_HUB_OFFLINE": "1"}, OFFLINE),
     ],
 )
 def test_what_the_hub_does_not_give_is_named_with_what_to_do(
-    tmp_path: Path, hub: dict[str, str], dataset: str, environment: dict[str, str], says: tuple[str, ...]
+    tmp_path: Path, hub: Hub, dataset: str, environment: dict[str, str], says: tuple[str, ...]
 ) -> None:
-    done = dry(dataset, tmp_path / "run", **hub | environment)
+    done = dry(dataset, tmp_path, hub.url, **environment)
     assert done.returncode == 2
     assert all(text in done.stderr for text in says), done.stderr
     assert "Traceback" not in done.stderr

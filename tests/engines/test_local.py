@@ -6,7 +6,6 @@ The head of a GGUF file is read for its sizes, and models are downloaded from a 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import re
@@ -15,10 +14,8 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +31,7 @@ from sureenough.engines.local import llama_server as llama
 from sureenough.engines.local.engine import LocalConnection
 from sureenough.engines.local.models import HubFile, choose_file, header, parse_hub_name, parts
 from sureenough.errors import UsageError
+from tests.hub import COMMIT, serving_hub
 
 
 def text(value: str) -> bytes:
@@ -390,51 +388,14 @@ def test_a_folder_or_nothing(tmp_path: Path) -> None:
 
 
 FILES = {"README.md": b"hello", "m-Q4_K_M.gguf": head(QWEN), "m-Q8_0.gguf": head(QWEN) + b"8", "mmproj-m.gguf": b"x"}
-COMMIT = "a" * 40
-
-
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as one repository needs."""
-
-    def do_HEAD(self) -> None:
-        """What a file is."""
-        self._answer(False)
-
-    def do_GET(self) -> None:
-        """The repository, or a file."""
-        self._answer(True)
-
-    def _answer(self, whole: bool) -> None:
-        name = self.path.rpartition("/")[2]
-        if self.path.startswith("/api/models/some/model"):
-            siblings = [{"rfilename": file} for file in FILES]
-            self._send({}, json.dumps({"id": "some/model", "sha": COMMIT, "siblings": siblings}).encode())
-        elif self.path.startswith("/some/model/resolve/") and name in FILES:
-            tag = hashlib.sha256(FILES[name]).hexdigest()
-            self._send({"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, FILES[name], whole)
-        else:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    def _send(self, headers: dict[str, str], body: bytes, whole: bool = True) -> None:
-        self.send_response(200)
-        for key, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(key, value)
-        self.end_headers()
-        self.wfile.write(body if whole else b"")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    listed = json.dumps({"id": "some/model", "sha": COMMIT, "siblings": [{"rfilename": file} for file in FILES]})
+    served = {f"/some/model/resolve/{at}/{name}": data for at in (COMMIT, "main") for name, data in FILES.items()}
+    with serving_hub({"/api/models/some/model": listed.encode(), **served}, missing="RepoNotFound") as hub:
+        yield hub.url
 
 
 def fetched(text: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
