@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import shlex
 import subprocess
 import sys
 from dataclasses import asdict
@@ -74,13 +73,6 @@ def test_an_unknown_verb_and_a_suggestion() -> None:
     assert "No such command 'strategis'. Did you mean 'strategies'?" in " ".join(done.stderr.split())
 
 
-def test_without_a_file_of_defaults_no_verb_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SUREENOUGH_CONFIG", "")
-
-    assert defaults(verb("ask"), unexpected) is None
-
-
 def unexpected() -> dict[str, Any]:
     raise AssertionError("other verbs were loaded")
 
@@ -91,7 +83,10 @@ def verb(name: str) -> Any:
 
 def test_defaults_of_a_verb_load_no_other_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "defaults.toml").write_text("paths = 9\n[ask]\njson = true\nmax-tokens = 5\n")
-    monkeypatch.setenv("SUREENOUGH_CONFIG", str(tmp_path / "defaults.toml"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUREENOUGH_CONFIG", "")
+    assert defaults(verb("ask"), unexpected) is None
+    monkeypatch.setenv("SUREENOUGH_CONFIG", "defaults.toml")
     assert defaults(verb("ask"), unexpected) == {"paths": 9, "as_json": True, "max_tokens": 5}
     with pytest.raises(AssertionError, match="other verbs were loaded"):
         defaults(verb("strategies"), unexpected)
@@ -242,22 +237,6 @@ def test_verbs_are_completed_without_importing_them(tmp_path: Path) -> None:
 def test_options_are_completed_beside_a_bad_file_of_defaults(tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_text("speed = 9")
     assert complete("sureenough ask --max", tmp_path)[0] == {"--max-tokens", "--max-path-tokens"}
-
-
-def test_bash_runs_its_script(tmp_path: Path) -> None:
-    """The shell registers a function, which starts the program and receives the verbs."""
-    program = tmp_path / "sureenough"
-    code = "import sys; sys.argv[0] = 'sureenough'; from sureenough.cli import main; main()"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n')
-    program.chmod(0o755)
-    script = sureenough(env=os.environ | {"_SUREENOUGH_COMPLETE": "source_bash"}).stdout
-    assert "-F _sureenough_completion sureenough" in script
-    call = 'COMP_WORDS=(sureenough str); COMP_CWORD=1; _sureenough_completion sureenough; echo "${COMPREPLY[@]}"'
-    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-euc", f"{script}\n{call}"], capture_output=True, text=True, timeout=60, env=environment, check=False
-    )
-    assert done.stdout.split() == ["strategies"], done.stderr
 
 
 @pytest.mark.parametrize(

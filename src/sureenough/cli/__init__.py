@@ -72,7 +72,7 @@ class Verb(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
-        from sureenough.cli.options import config_file, defaults
+        from sureenough.cli.options import config_file, defaults, source_of
 
         if parent is not None and not extra.get("resilient_parsing"):  # completion needs no values
             try:
@@ -84,11 +84,11 @@ class Verb(TyperCommand):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except typer.BadParameter as error:
-            source = error.ctx and error.param and error.ctx.get_parameter_source(error.param.name or "")
-            if source and source.name == "DEFAULT_MAP":
+            option: Any = error.param
+            if error.ctx and option and source_of(error.ctx, option.name) == "DEFAULT_MAP":
                 error.message += f" (in {config_file()})"
-                if error.param and not error.param.opts:
-                    error.param_hint = repr(str(error.param.name).replace("_", "-"))
+                if not option.opts:
+                    error.param_hint = repr(option.name.replace("_", "-"))
             raise
 
     def invoke(self, ctx: Any) -> Any:

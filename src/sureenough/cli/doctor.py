@@ -257,15 +257,19 @@ async def check_prompts(connection: OpenAIConnection) -> Check:
 
 async def check_extend(connection: OpenAIConnection) -> Check:
     """The rest of a beginning is that of the unbroken path, and the whole beginning is read."""
-    prompt = replace(PROMPT, signals=False)
+
+    def path(beginning: str, tokens: int) -> Awaitable[FinishedSample]:
+        options = ExtendOptions(max_tokens=tokens, temperature=0.0)
+        return collect(connection.extend(replace(PROMPT, signals=False), beginning, options, seed=1))
+
     try:
-        half = await continue_path(connection, prompt, "", HALF)
+        half = await path("", HALF)
         if not half.text:
             return Check(None, "the path is empty, so there is nothing to continue", EXTEND_FIX)
-        whole = await continue_path(connection, prompt, "", 2 * HALF)
+        whole = await path("", 2 * HALF)
         if whole.tokens <= half.tokens:  # it has ended by itself
-            half = await continue_path(connection, prompt, "", max(1, half.tokens // 2))
-        rest = await continue_path(connection, prompt, half.text, 2 * HALF - half.tokens)
+            half = await path("", max(1, half.tokens // 2))
+        rest = await path(half.text, 2 * HALF - half.tokens)
     except CannotExtend as error:  # a run that needs it ends with the same message
         return Check(None, str(error), EXTEND_FIX)
     return judge_continuation(half, whole, rest)
@@ -355,12 +359,6 @@ class FinishedSample(NamedTuple):
     tokens: int
     prompt_tokens: int | None
     cached_tokens: int | None
-
-
-async def continue_path(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> FinishedSample:
-    """The rest of a beginning at T = 0."""
-    options = ExtendOptions(max_tokens=tokens, temperature=0.0)
-    return await collect(connection.extend(prompt, beginning, options, seed=1))
 
 
 async def collect(path: TokenStream) -> FinishedSample:

@@ -89,7 +89,6 @@ def run_options(
     *,
     only: Collection[str] = (),
     notes: Mapping[str, str] | None = None,
-    in_file: Collection[str] = (),
     live: bool = True,
 ) -> OptionGroup:
     """The flags of a run's options, with help and limits from RunOptions.
@@ -98,7 +97,6 @@ def run_options(
         defaults: values of the flags that are not given. None: the verb receives a dict, with None for these.
         only: the options of this verb; all of them by default.
         notes: what to add to an option's help.
-        in_file: options that only sureenough.toml has.
         live: whether the verb has those that are for live runs.
     """
     flags, notes = {}, notes or {}
@@ -111,7 +109,7 @@ def run_options(
         names = ["--" + name.replace("_", "-"), *([about["flag"]] if about["flag"] else [])]
         declare = rare_option if about["rare"] else typer.Option
         help = f"{help[0].upper()}{help[1:]}."
-        option = file_option(help) if name in in_file else declare(*names, help=help)
+        option = declare(*names, help=help)
         default = getattr(defaults, name, None)
         flags[name] = (Annotated[hints[name] | None if default is None else hints[name], option], default)
 
@@ -263,7 +261,12 @@ def _identifier(name: str) -> str:
     return name.replace("-", "_")
 
 
+def source_of(context: Any, name: str) -> str:
+    """Where the value of an option is from: COMMANDLINE, ENVIRONMENT, DEFAULT_MAP (sureenough.toml) or DEFAULT."""
+    source = context.get_parameter_source(name)
+    return "" if source is None else str(source.name)
+
+
 def is_typed(context: Any, name: str) -> bool:
     """Whether an option is from the command line, not from the environment or sureenough.toml."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    return source_of(context, name) == "COMMANDLINE"

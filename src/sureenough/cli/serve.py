@@ -33,13 +33,13 @@ from sureenough.redact import printable_url
 from sureenough.server.settings import ServerLimits, ServerSettings, read_keys
 
 DEFAULTS: Final = ServerSettings()
-RUN_OPTIONS: Final = ("paths", "parallel", "window", "hurry")
-"""Run options whose defaults a server may set."""
+NOTES: Final = dict.fromkeys(("paths", "parallel", "hurry"), "if a request does not say")
 SETTINGS: Final[dict[str, Any]] = {
     "strategy": Annotated[
         str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
     ],
     "kind": Annotated[str, typer.Option(help=f"Kind of answer, if a request names none: {KIND_HELP}.")],
+    "window": Annotated[int | None, file_option(f"Of requests: {RunOptions.fields()['window'].metadata['help']}.")],
     "temperature": engine.Temperature,
     "top_p": engine.TopP,
     "template": engine.Template,
@@ -58,15 +58,12 @@ SETTINGS: Final[dict[str, Any]] = {
 """The fields of ServerSettings that are options as they are."""
 
 
-@with_options(
-    run=run_options(
-        LIVE_DEFAULTS,
-        only=RUN_OPTIONS,
-        notes=dict.fromkeys(RUN_OPTIONS, "if a request does not say"),
-        in_file=("window",),
-    ),
-    settings=OptionGroup(dict, {name: (option, getattr(DEFAULTS, name)) for name, option in SETTINGS.items()}),
-)
+def _settings() -> OptionGroup:
+    own = {name: (option, getattr(DEFAULTS, name)) for name, option in SETTINGS.items()}
+    return OptionGroup(dict, {**run_options(LIVE_DEFAULTS, only=NOTES, notes=NOTES).flags, **own})
+
+
+@with_options(settings=_settings())
 def command(
     *,
     call: typer.Context,
@@ -75,7 +72,6 @@ def command(
         list[str] | None, typer.Option(help="Offer only this model; repeatable. Without --url: FILE.gguf.")
     ] = None,
     plugin: engine.Plugin = None,
-    run: RunOptions,
     settings: dict[str, Any],
     allow_host: Annotated[list[str] | None, rare_option(help="Another host name of this server; repeatable.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="File with the keys that clients need, one per line.")] = None,
@@ -104,7 +100,6 @@ def command(
         hosts=tuple(allow_host or ()),
         keys=read_keys(key_file),
         limits=ServerLimits.of(limits or {}),
-        **{name: getattr(run, name) for name in RUN_OPTIONS},
         **settings,
     )
     shown = ", ".join(map(printable_url, url or ()))
