@@ -113,7 +113,7 @@ def command(
 
 def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict[str, Any]:
     if ray is None and (replicas is not None or text is not None):
-        raise UsageError("--replicas and --ray-options are for Ray Serve: add --ray")
+        raise UsageError("--replicas and --ray-options are for Ray Serve: add --ray auto")
     try:
         options = json.loads(text or "{}")
     except (ValueError, RecursionError):
