@@ -90,7 +90,7 @@ def test_answers_that_mean_the_same_are_one_candidate() -> None:
     ("recorded", "options", "says"),
     [
         ([], {}, "no paths to replay"),
-        (["path"], {}, "RecordedPath objects, not str"),
+        (["path"], {}, "RecordedPath objects, .* not str"),
         (object(), {}, "such as `question.paths`, not object"),
         *(([se.RecordedPath("a", [1], [1])], {"deadline": d}, "deadline is") for d in (-1, float("nan"), "1", True)),
         *(([se.RecordedPath("a", [1], [1])], {"paths": p}, "paths is") for p in ("5", [5], float("inf"), 6.5)),

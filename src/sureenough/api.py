@@ -67,14 +67,12 @@ def replay(
         learn: what was learned before, such as `outcome.learned` of the run to repeat; used if the strategy learns.
         classes: answers that count as one, such as `outcome.classes` of the run to repeat; the judge decides on others.
     """
-    if not isinstance(recorded, Iterable):
-        raise UsageError(f"replay takes RecordedPath objects, such as `question.paths`, not {type(recorded).__name__}")
-    recorded = list(recorded)
+    recorded = list(recorded) if isinstance(recorded, Iterable) else [recorded]
     if not recorded:
         raise UsageError("there are no paths to replay; give at least one RecordedPath")
-    wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
-    if wrong is not None:
-        raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
+    for one in recorded:
+        if not isinstance(one, RecordedPath):
+            raise UsageError(f"replay takes RecordedPath objects, such as `question.paths`, not {type(one).__name__}")
     run = run_options(replay, RunOptions(), options)
     chosen = resolve(strategy)
     run = run.with_recorded(len(recorded), chosen)

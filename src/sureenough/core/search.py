@@ -212,14 +212,6 @@ MOST_WORDS: Final = 16_384
 """Different words that count, the most frequent ones; 16 foresights of 1,024 tokens cannot have more."""
 
 
-def require_scikit_learn() -> None:
-    """Refuse to go on without it, with what to install, and import it: that takes seconds, and must not delay paths."""
-    if find_spec("sklearn") is None:
-        raise UsageError("phi clusters texts with scikit-learn, which is missing: pip install 'sureenough[search]'")
-    for name in ("sklearn.cluster", "sklearn.feature_extraction.text"):
-        import_module(name)
-
-
 def text_clusters(texts: Sequence[str], clusters: int, seed: int) -> list[int] | None:
     """The clusters of texts; no more than there are different texts, with which k-means has no solution."""
     from sklearn.cluster import KMeans
@@ -246,14 +238,9 @@ class Line(NamedTuple):
     growth: Growth
     ends: bool  # the path ends with it
 
-    @property
-    def content(self) -> str:
-        """What makes it the same as another line: blank lines around it do not count."""
-        return self.growth.text.strip("\n")
-
     def continues(self, line: Line) -> bool:
-        """Whether it is the same line, with something after it."""
-        return self.content == line.content and not self.ends
+        """Whether it is the same line, whatever blank lines are around it, with something after it."""
+        return self.growth.text.strip("\n") == line.growth.text.strip("\n") and not self.ends
 
 
 def lines_of(rollout: Continuation, most: int) -> tuple[list[Line], float]:
@@ -303,7 +290,9 @@ class Predictive(SearchMethod):
             memory = [rollout for rollout in memory if rollout.lines]
             if not memory:  # every rollout is empty: the model has nothing to add, or the path is at its limit
                 return Growth(truncated=not all(reply.complete for reply in replies))
-            line = self._choose(memory, draws)
+            values = [rollout.value for rollout in memory]
+            chosen = draws.choose(softmax(values, self.select)) if self.select else values.index(max(values))
+            line = memory[chosen].lines[0]
             if line.ends:
                 return line.growth
             adopted = line.growth
@@ -311,12 +300,6 @@ class Predictive(SearchMethod):
             memory = [Rollout(lines[1:], value) for lines, value in memory if lines[0].continues(line)]
         rest = yield from sampled(Sample(text, REST._replace(temperature=self.heat)), adopted)
         return rest.growth()
-
-    def _choose(self, rollouts: list[Rollout], draws: Draws) -> Line:
-        """The first line of the best rollout, or of one that is drawn."""
-        values = [rollout.value for rollout in rollouts]
-        chosen = draws.choose(softmax(values, self.select)) if self.select else values.index(max(values))
-        return rollouts[chosen].lines[0]
 
 
 # φ-decoding (Xu et al., 2025): lines are drawn by the likelihood and likeness of foresights; see docs/search.md.
@@ -395,7 +378,12 @@ class Phi(SearchMethod):
                 f"choose sizes whose product is at most {MOST_CANDIDATES}"
             )
         if self.cluster is text_clusters:
-            require_scikit_learn()
+            if find_spec("sklearn") is None:
+                raise UsageError(
+                    "phi clusters texts with scikit-learn, which is missing: pip install 'sureenough[search]'"
+                )
+            for name in ("sklearn.cluster", "sklearn.feature_extraction.text"):
+                import_module(name)  # which takes seconds, and must not delay paths
 
     def search(self, draws: Draws) -> Search:
         """Widen the beams by a line, look ahead from each, draw those to keep; then finish them and choose one."""
@@ -407,7 +395,7 @@ class Phi(SearchMethod):
             kept = likely_steps(candidates, len(beams), draws)
             foresights = yield Round(tuple(candidate.sample() for candidate in kept))
             labels = yield self._clusters(foresights, self.clusters, draws)
-            chosen, settled = self._draw(kept, foresights, labels, len(beams), draws)
+            chosen, settled = self._draw(list(zip(kept, foresights, strict=True)), labels, len(beams), draws)
             beams = []
             for candidate, foresight in chosen:
                 if candidate.ends(foresight):
@@ -417,45 +405,32 @@ class Phi(SearchMethod):
                     beams.append(Beam(candidate.grown(ends=False), foresight.score))
             if not beams or (settled and step >= self.min_steps):
                 break
-        rests = list((yield Round(tuple(beam.sample(REST) for beam in beams))) if beams else ())
-        rests += [end for _, end in ended]
-        continued = all(rest.text.strip() for rest in rests)
-        labels = (yield self._clusters(rests, 2, draws)) if continued else None
-        return self._finish([*beams, *(beam for beam, _ in ended)], rests, labels, draws)
+        rests = (yield Round(tuple(beam.sample(REST) for beam in beams))) if beams else ()
+        finished = [*zip(beams, rests, strict=True), *ended]
+        if all(rest.text.strip() for _, rest in finished):  # so that they can be clustered: the larger of two counts
+            labels = yield self._clusters([rest for _, rest in finished], 2, draws)
+            if labels is not None:
+                largest = max(labels, key=labels.count)
+                finished = [pair for pair, label in zip(finished, labels, strict=True) if label == largest]
+        advantages = [beam.advantage(rest) for beam, rest in finished]
+        last, rest = finished[draws.choose(softmax(advantages, FINAL_TEMPERATURE))]
+        return last.growth.then(rest.growth())
 
     def _clusters(self, samples: Sequence[Continuation], most: int, draws: Draws) -> Computation:
         """The clusters of texts; k-means is too slow for the thread that reads all paths."""
         return Computation(self.cluster, ([sample.text for sample in samples], most, draws.seed()))
 
     def _draw(
-        self,
-        kept: Sequence[WidenedBeam],
-        foresights: Sequence[Continuation],
-        labels: list[int] | None,
-        count: int,
-        draws: Draws,
+        self, outlooks: list[tuple[WidenedBeam, Continuation]], labels: list[int] | None, count: int, draws: Draws
     ) -> tuple[list[tuple[WidenedBeam, Continuation]], bool]:
         """The candidates that become beams, and whether the foresights are so alike that the search may end."""
-        advantages = [before.beam.advantage(after) for before, after in zip(kept, foresights, strict=True)]
-        weights, share = softmax(advantages, self.tau1), 0.0
+        weights, share = softmax([before.beam.advantage(after) for before, after in outlooks], self.tau1), 0.0
         if labels is not None:
             shares = [labels.count(label) / len(labels) for label in labels]
             weights = [(a + c) / 2 for a, c in zip(weights, softmax(shares, self.tau2), strict=True)]
             share = max(shares)
-        settled = share >= self.share or len({foresight.text for foresight in foresights}) == 1
-        return [(kept[i], foresights[i]) for i in draws.without_replacement(weights, count)], settled
-
-    def _finish(
-        self, beams: Sequence[Beam], rests: Sequence[Continuation], labels: list[int] | None, draws: Draws
-    ) -> Growth:
-        """One of the finished beams, in the larger of two clusters if they could be clustered."""
-        among = list(range(len(beams)))
-        if labels is not None:
-            largest = max(labels, key=labels.count)
-            among = [index for index in among if labels[index] == largest]
-        advantages = [beams[index].advantage(rests[index]) for index in among]
-        index = among[draws.choose(softmax(advantages, FINAL_TEMPERATURE))]
-        return beams[index].growth.then(rests[index].growth())
+        settled = share >= self.share or len({foresight.text for _, foresight in outlooks}) == 1
+        return [outlooks[i] for i in draws.without_replacement(weights, count)], settled
 
 
 def likely_steps(candidates: Sequence[WidenedBeam], least: int, draws: Draws) -> list[WidenedBeam]:
