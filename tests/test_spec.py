@@ -61,6 +61,7 @@ def test_the_options_are_the_documented_ones(name: str) -> None:
         "phi+sure",
         "predictive+ac:tau=0.9,runs=4",
         "phi+ddc-no-depth:warmup=4,tau1=0.1",
+        "mur+sure:candidates=2,delta=0.02",
     ],
 )
 def test_a_string_comes_back_as_it_was(text: str) -> None:

@@ -9,16 +9,9 @@ from random import Random
 import pytest
 
 from sureenough.core.search import LONGEST_REST, Continuation, Mur, Round, SampleLimits
-from sureenough.spec import parse, render
 from tests.core.searching import Samples, line, line_feeds, sampling, searched, toy
 
 ENDS, GOES_ON = line(""), line("x", complete=False)
-
-
-def test_the_constants_are_those_of_the_paper() -> None:
-    mur = Mur()
-    assert (mur.candidates, mur.momentum, mur.scale, mur.heat, mur.max_steps) == (4, 0.9, 0.9, 0.6, 20)
-    assert render(parse("mur+sure:candidates=2,delta=0.02")) == "mur+sure:candidates=2,delta=0.02"
 
 
 def scripted(replies: list[Continuation]) -> tuple[Samples, list[tuple[str, int]]]:

@@ -118,13 +118,13 @@ def test_a_run_that_ends_while_a_class_is_awaited_discards_that_path() -> None:
     assert run.receive(Regrouped({"a": 0})) == []
 
 
-def test_a_plain_callable_may_weigh_votes() -> None:
+def test_a_plain_callable_may_weigh_votes_and_does_so_anew_for_every_vote() -> None:
     def by_number(ballots: Sequence[Ballot], warmup: Sequence[float]) -> list[float]:
-        return [1.0 + ballot.path for ballot in ballots]
+        return [(1.0 + ballot.path) / len(ballots) for ballot in ballots]
 
     mine = replace(STRATEGIES["sc"], name="mine", weigh=by_number)  # type: ignore[arg-type]
     assert mine.reads_confidence
     run = session(mine, paths=3)
     for path, answer in enumerate("aab"):
         whole(run, path, answer, 1)
-    assert run.outcome().votes == {"a": 3.0, "b": 3.0}
+    assert run.outcome().votes == {"a": 1.0, "b": 1.0}

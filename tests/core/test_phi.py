@@ -144,12 +144,6 @@ def test_a_step_whose_line_feed_never_comes_goes_on_where_it_was_cut() -> None:
     assert tokens == len("aaaccend")
 
 
-def test_the_defaults_are_those_of_the_paper() -> None:
-    phi = Phi()
-    assert (phi.beams, phi.rollouts, phi.min_steps, phi.max_steps, phi.clusters) == (4, 4, 4, 8, 3)
-    assert (phi.share, phi.tau1, phi.tau2) == (0.7, 0.6, 0.6)
-
-
 def test_candidates_of_a_step_are_limited() -> None:
     with pytest.raises(UsageError, match=r"beams=64 and rollouts=64 make 4096 candidates .* at most 64"):
         Phi(beams=64, rollouts=64, cluster=clusters).check()

@@ -75,10 +75,6 @@ def test_predictive_decoding_is_the_papers(seed: int, tau: float) -> None:
     assert (tokens == 0) <= (text == "")
 
 
-def test_the_defaults_are_those_of_the_paper_for_mathematics() -> None:
-    assert Predictive() == Predictive(8, 8, 8, 500, 0.8, 0.0, 30)
-
-
 @pytest.mark.parametrize(
     ("rollout", "lines", "ends"),
     [

@@ -214,6 +214,14 @@ def test_any_search_with_any_vote() -> None:
     assert not is_strategy_name("ac+phi")
 
 
+def test_the_defaults_are_those_of_the_papers() -> None:
+    assert Predictive() == Predictive(
+        runs=8, rollouts=8, lookahead=8, rollout_tokens=500, heat=0.8, select=0.0, max_steps=30
+    ), "for mathematics"
+    assert Phi() == Phi(beams=4, rollouts=4, min_steps=4, max_steps=8, clusters=3, share=0.7, tau1=0.6, tau2=0.6)
+    assert Mur() == Mur(candidates=4, momentum=0.9, scale=0.9, heat=0.6, max_steps=20)
+
+
 def test_no_option_of_a_search_hides_one_of_a_vote() -> None:
     own = {name for method in (Predictive(), Phi()) for name in method.__dataclass_fields__}
     for strategy in STRATEGIES.values():

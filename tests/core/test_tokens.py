@@ -67,14 +67,6 @@ def test_a_gate_may_close_at_the_last_token() -> None:
     assert run.outcome().tokens.pruned == 2
 
 
-def test_a_discarded_path_is_one_that_ran_when_the_vote_was_settled() -> None:
-    run = session(STRATEGIES["ac"], paths=8, parallel=5)
-    run.receive(grew(4, 1, 1, 1))
-    for path in range(4):
-        run.receive(ended(path))
-    assert run.outcome().tokens.discarded == 3
-
-
 def test_the_cap_falls_inside_a_chunk() -> None:
     run = session(STRATEGIES["sc"], max_tokens=5, parallel=2)
     run.receive(grew(0, 1, 1, 1))
@@ -156,10 +148,12 @@ def test_a_path_pruned_inside_the_engine(
     assert (out.tokens.pruned, out.tokens.overrun) == (pruned, overrun)
 
 
-def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
+def test_a_path_that_ran_when_the_vote_was_settled_is_discarded_and_its_bill_may_come_late() -> None:
     run = session(STRATEGIES["ac"], paths=8, parallel=5)
+    run.receive(grew(4, 1, 1, 1))
     for path in range(4):
         run.receive(ended(path))
+    assert run.outcome().tokens.discarded == 3
     assert run.receive(Ended(4, Fate.DISCARDED, None, Summary(17))) == []
     assert run.outcome().tokens.discarded == 17
 

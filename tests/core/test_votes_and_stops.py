@@ -160,21 +160,6 @@ def test_regrouping_forms_the_candidates_anew() -> None:
     assert votes.votes() == {"b": 2.0, "c": 2.0, "a": 1.0}
 
 
-class FallingWeights:
-    """Later ballots make earlier ones lighter: such weights are worked out anew for every vote."""
-
-    settled = False
-    reads = True
-
-    def __call__(self, ballots: list[Ballot], warmup: list[float]) -> list[float]:
-        return [1.0 / len(ballots)] * len(ballots)
-
-
-def test_weights_that_move_are_worked_out_anew() -> None:
-    votes = poll("aab", weigh=FallingWeights())  # type: ignore[arg-type]
-    assert votes.votes() == {"a": pytest.approx(2 / 3), "b": pytest.approx(1 / 3)}
-
-
 def test_the_posterior_is_that_of_the_weighted_likelihood() -> None:
     """The paper's eq. 12 and 13: a uniform prior times theta^(w u) (1 - theta)^(w (1 - u)), integrated in steps."""
     rng = np.random.default_rng(8)
