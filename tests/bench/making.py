@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +39,18 @@ def make_pool(folder: Path, *, questions: int = 8, paths: int = 24, dataset: str
         made.append(Question(f"q{q}", "7", q % 5 + 1, mine))
     write_pool(folder / name, made, PoolInfo(dataset=dataset, model=model, window=8))
     return Source.of(folder / name)
+
+
+def pool_of(
+    folder: Path, *questions: Sequence[str | None], gold: str | None = "7", tokens: int = 9, **info: Any
+) -> Path:
+    """A pool of questions with these answers, by paths that are all alike."""
+    made = [
+        Question(f"q{n}", gold, None, [RecordedPath(one, [0.5] * tokens, [9.0] * tokens) for one in answers])
+        for n, answers in enumerate(questions)
+    ]
+    write_pool(folder / "p.parquet", made, PoolInfo(**{"window": 8} | info))
+    return folder / "p.parquet"
 
 
 def live_rows(dataset: str = "aime25", model: str = "Qwen3-4B") -> list[LiveRun]:

@@ -69,13 +69,6 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(said: tuple[str, ...]
     assert not (tmp_path / "run").exists()
 
 
-def test_names_are_listed() -> None:
-    done = bench()
-    assert done.returncode == 0
-    assert "  main " in done.stdout
-    assert "  math500          500  MATH-500" in done.stdout
-
-
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = bench("main", "-o", tmp_path / "file" / "run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import nan, sqrt
+from math import inf, nan, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 
 import sureenough as se
 from sureenough.bench import paper
-from sureenough.bench.experiment import whole_numbers
 from sureenough.bench.live import LiveRun
 from sureenough.bench.paper import EXPERIMENTS, experiment
 from sureenough.bench.paper.live import live_settings
@@ -23,8 +22,7 @@ from sureenough.bench.tables import Cell, Measure, Table
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
-from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
-from tests.bench.making import inputs, make_pool
+from tests.bench.making import inputs, make_pool, pool_of
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +130,8 @@ def test_pooled_differences_are_those_of_all_questions(source: Source, tmp_path:
 
 
 def test_what_a_sample_could_detect_is_known_even_if_nothing_changed(tmp_path: Path) -> None:
-    made = [Question(f"q{i}", "7", None, [RecordedPath("7", [0.5] * 9, [1.0] * 9)] * 24) for i in range(98)]
-    write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
-    pooled = table(run("main", Source.of(tmp_path / "p.parquet"), strategies=("sc", "ac")), "pooled")
+    pool = Source.of(pool_of(tmp_path, *["7" * 24] * 98))
+    pooled = table(run("main", pool, strategies=("sc", "ac")), "pooled")
     assert column(pooled, "difference") == [Measure(0.0, 0.0, 0.0)]
     assert values(pooled, "could detect") == [pytest.approx(100 * 2.8 * sqrt(2 / 100) / sqrt(100))]
 
@@ -192,12 +189,8 @@ def test_ablations_are_against_the_whole(source: Source) -> None:
 
 def test_width_counts_wrong_answers_that_passed_tau(tmp_path: Path) -> None:
     """Three questions: right, wrong with 20 votes of 24, wrong with 13 of 24."""
-    made = [
-        Question(f"q{i}", "7", None, [RecordedPath("8" if j < wrong else "7", [0.5] * 9, [1.0] * 9) for j in range(24)])
-        for i, wrong in enumerate((0, 20, 13))
-    ]
-    write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
-    width = table(run("width", Source.of(tmp_path / "p.parquet"), strategies=("sc", "ac")), "width")
+    pool = Source.of(pool_of(tmp_path, *("8" * wrong + "7" * (24 - wrong) for wrong in (0, 20, 13))))
+    width = table(run("width", pool, strategies=("sc", "ac")), "width")
     assert values(width, "width")[0] == 24 > values(width, "width")[1]
     assert values(width, "wrong")[0] == pytest.approx(2 / 3)
     assert exceeds_share(21, 5, 0.5) > 0.95 > exceeds_share(14, 12, 0.5)
@@ -351,19 +344,13 @@ def test_bad_settings_are_refused_before_anything_runs(source: Source, settings:
 
 
 def test_bad_sweeps_and_names_are_refused(source: Source) -> None:
-    with pytest.raises(UsageError, match=r"init size of 2\.5"):
-        run("init-size", source, sweep=(2.5,))
+    for size in (0.0, 2.5, nan, inf):
+        with pytest.raises(UsageError, match=f"an init size of {size:g} is not possible"):
+            run("init-size", source, sweep=(8.0, size))
     with pytest.raises(UsageError, match="known: main, ablation"):
         experiment("mian")
     with pytest.raises(UsageError, match="name a pool"):
         run("main")
-
-
-@pytest.mark.parametrize("value", [0.0, 2.5, float("nan"), float("inf")])
-def test_a_sweep_of_whole_numbers(value: float) -> None:
-    assert whole_numbers("a window", [8.0, 16.0]) == [8, 16]
-    with pytest.raises(UsageError, match="is not possible: it must be a whole number"):
-        whole_numbers("a window", [8.0, value])
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -10,15 +10,14 @@ import pytest
 import sureenough as se
 from sureenough.bench.judging import cache_folder, judge_question
 from sureenough.errors import UsageError
-from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import Pool
+from tests.bench.making import pool_of
 
 ANSWERS = ["1/2", "0.5", "7", r"\frac12", None, "7.0", "1/3"]
 
 
 def pool(folder: Path, answers: list[str | None] | None = None) -> Path:
-    paths = [RecordedPath(answer, [0.5] * 3, [9.0] * 3) for answer in answers or ANSWERS]
-    write_pool(folder / "p.parquet", [Question("q", "0.50", None, paths)], PoolInfo(window=2))
-    return folder / "p.parquet"
+    return pool_of(folder, answers or ANSWERS, gold="0.50", tokens=3, window=2)
 
 
 def test_answers_are_grouped_and_graded_by_meaning(tmp_path: Path) -> None:
@@ -46,7 +45,7 @@ def test_a_second_comparison_reads_them_back(tmp_path: Path, monkeypatch: pytest
     first = se.compare(file, ["sc", "ac"])
     (kept,) = (tmp_path / "kept").iterdir()
     told = json.loads(kept.read_text())
-    told["q"][1] = dict.fromkeys(told["q"][1], False)
+    told["q0"][1] = dict.fromkeys(told["q0"][1], False)
     kept.write_text(json.dumps(told))
     assert first.rows[0].accuracy == 1.0
     assert se.compare(file, ["sc"]).rows[0].accuracy == 0.0, "the kept verdicts were used"
@@ -55,7 +54,7 @@ def test_a_second_comparison_reads_them_back(tmp_path: Path, monkeypatch: pytest
     assert se.compare(file, ["sc"]).rows[0].accuracy == 1.0, "another pool under the same name"
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"q": 5}', '{"q": [1, 2, 3]}', '{"q": [7, null]}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"q0": 5}', '{"q0": [1, 2, 3]}', '{"q0": [7, null]}'])
 def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "kept"))
     file = pool(tmp_path)
@@ -63,7 +62,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     (kept,) = (tmp_path / "kept").iterdir()
     kept.write_text(damage)
     assert se.compare(file, ["sc"]).rows[0].accuracy == 1.0
-    assert len(json.loads(kept.read_text())["q"]) == 2
+    assert len(json.loads(kept.read_text())["q0"]) == 2
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

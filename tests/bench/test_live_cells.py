@@ -62,6 +62,8 @@ def test_one_engine_for_all_strategies_and_none_if_all_is_done(tmp_path: Path) -
     assert (engine.opened, engine.closed) == ([4], 1)
     assert run(engine, tmp_path / "runs.jsonl") == found
     assert engine.opened == [4], "nothing was missing"
+    run(engine, tmp_path / "more.jsonl", at_once=1000)
+    assert engine.opened == [4, 3 * 2], "no more questions at once than there are"
 
 
 def test_what_was_done_before_the_engine_died_is_kept_and_not_run_again(tmp_path: Path) -> None:
@@ -77,9 +79,3 @@ def test_what_was_done_before_the_engine_died_is_kept_and_not_run_again(tmp_path
     found = run(engine, file)
     assert found[: len(before)] == before
     assert sorted(found) == sorted((strategy, f"q{n}") for strategy in STRATEGIES for n in range(3))
-
-
-def test_no_more_questions_at_once_than_there_are(tmp_path: Path) -> None:
-    engine = Mortal()
-    run(engine, tmp_path / "runs.jsonl", at_once=1000)
-    assert engine.opened == [3 * 2]

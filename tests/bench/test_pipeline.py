@@ -16,7 +16,7 @@ from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.paper import experiment
 from sureenough.bench.pipeline import OpenPool, Source
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Pool, Question
+from sureenough.pools import Question
 from tests.bench.making import inputs, make_pool
 
 
@@ -81,24 +81,6 @@ def test_progress_counts_every_path_once(pools: list[Source], jobs: int) -> None
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
 
-def test_parts_of_a_pool_are_the_whole(pools: list[Source]) -> None:
-    pool = Pool(pools[0].pool)
-    starts = [*pool.starts(), pool.rows]
-    whole = [(q.id, [p.answer for p in q.paths], float(q.paths[-1].conf[-1])) for q in pool]
-    for cut in (1, 7, 39):
-        parts = [*pool.part(0, starts[cut]), *pool.part(starts[cut], pool.rows)]
-        assert [(q.id, [p.answer for p in q.paths], float(q.paths[-1].conf[-1])) for q in parts] == whole
-    assert pool.tokens == sum(path.tokens for question in pool for path in question.paths)
-
-
-def test_a_question_in_two_places_is_refused(pools: list[Source], tmp_path: Path) -> None:
-    table = pq.read_table(pools[1].pool)
-    torn = tmp_path / "torn.parquet"
-    pq.write_table(table.take([0, 30, 1]), torn)
-    with pytest.raises(TraceError, match="'q0' are not together"):
-        over_pools(inputs(Source.of(torn), jobs=2), by_name)
-
-
 @pytest.mark.usefixtures("preloaded_workers")
 def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_path: Path) -> None:
     table = pq.read_table(pools[1].pool)
@@ -121,12 +103,3 @@ def test_a_comparison_is_the_same_to_the_last_bit(pools: list[Source], strategie
     one, two = (se.compare(pools[0].pool, strategies, repeats=3, jobs=jobs) for jobs in (1, 2))
     assert any("sure learned" in note for note in one.notes)
     assert (one.rows, one.notes, one.recorded) == (two.rows, two.notes, two.recorded)
-
-
-def test_compare_and_the_command_line_agree_on_the_number_of_orders() -> None:
-    from inspect import signature
-
-    from sureenough.cli.replay import command
-
-    assert signature(se.compare).parameters["repeats"].default == 5
-    assert signature(command).parameters["repeats"].default == 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -78,14 +77,12 @@ def test_what_is_typed_wins(tmp_path: Path) -> None:
     assert plan.specs() == ("sc", "ddc:warmup=4")
 
 
-def test_a_limit_for_all_gives_way_to_a_datasets_own(tmp_path: Path) -> None:
-    plan = read_plan(written(tmp_path, "limit = 9\n" + TOML), {})
-    assert [one.limit for one in plan.datasets] == [9, 5]
-
-
-def test_a_typed_limit_wins_over_all(tmp_path: Path) -> None:
-    plan = read_plan(written(tmp_path, "limit = 9\n" + TOML), {"limit": 2})
-    assert [one.limit for one in plan.datasets] == [2, 2]
+@pytest.mark.parametrize(("typed", "limits"), [({}, [9, 5]), ({"limit": 2}, [2, 2])])
+def test_a_typed_limit_wins_over_a_datasets_own_which_wins_over_that_of_all(
+    tmp_path: Path, typed: dict[str, int], limits: list[int]
+) -> None:
+    plan = read_plan(written(tmp_path, "limit = 9\n" + TOML), typed)
+    assert [one.limit for one in plan.datasets] == limits
 
 
 def test_without_a_word_it_is_the_papers_budget() -> None:
@@ -101,6 +98,12 @@ def test_without_a_word_it_is_the_papers_budget() -> None:
         ("datasets = [3]", r"3 is not a table of dataset"),
         ("paths = 'many'", r"Expected `int \| null`, got `str`"),
         ("paths = 0", r"paths is 0; it must be a whole number of at least 1"),
+        ("seed = -5", "seed is -5"),
+        ("repeats = 0", "repeats is 0"),
+        ("jobs = 0", "jobs is 0"),
+        ("hurry = 'size'", r"Expected `float \| null`, got `str`"),
+        ("live_repeats = 0", "live_repeats is 0"),
+        ("deadline = -1", "deadline is -1"),
         ("equal = 'sound'", r"Invalid enum value 'sound'"),
         ("strategies = ['ddx']", r"unknown strategy 'ddx' \(did you mean 'ddc'\?\)"),
         ("strategies = ['sc']\nsweeps = {warmup = [8]}", r"none of sc has an option 'warmup' to sweep"),
@@ -108,21 +111,12 @@ def test_without_a_word_it_is_the_papers_budget() -> None:
         ("strategies = ['ddc']\nsweeps = {warmup = [0]}", r"warmup=0 will not do"),
         ("engines = [{model = 'a'}, {model = 'a'}]", r"two engines are called 'a'"),
         ("paths = ", r"cannot be used"),
+        (None, "No such file"),
     ],
 )
-def test_what_no_plan_says(tmp_path: Path, text: str, says: str) -> None:
+def test_what_no_plan_says(tmp_path: Path, text: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        read_plan(written(tmp_path, text), {})
-
-
-def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        read_plan(tmp_path / "none.toml", {})
-
-
-def test_servers_are_plain_values() -> None:
-    nothing: dict[str, Any] = {}
-    assert EngineChoice(**nothing).urls == ()
+        read_plan(tmp_path / "none.toml" if text is None else written(tmp_path, text), {})
 
 
 def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> None:
@@ -141,19 +135,3 @@ def test_live_runs_have_a_hurry_by_default_and_recorded_paths_one_that_is_given(
     prepared = prepare(read_plan(written(tmp_path, text), {}), EXPERIMENTS["main"], [])
     inputs = prepared.inputs([], [], lambda done, total: None, "")
     assert (prepared.plan.options.hurry, inputs.options.hurry) == (live, replayed)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("seed = -5", "seed is -5"),
-        ("repeats = 0", "repeats is 0"),
-        ("jobs = 0", "jobs is 0"),
-        ("hurry = 'size'", "Expected `float | null`, got `str`"),
-        ("live_repeats = 0", "live_repeats is 0"),
-        ("deadline = -1", "deadline is -1"),
-    ],
-)
-def test_options_out_of_range(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        read_plan(written(tmp_path, text), {})

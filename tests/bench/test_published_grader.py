@@ -14,7 +14,8 @@ from sureenough.bench import published_grader
 from sureenough.bench.judging import PoolJudge, judge_question
 from sureenough.bench.published_grader import MathVerify
 from sureenough.errors import UsageError
-from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import Pool
+from tests.bench.making import pool_of
 from tests.processes import sureenough
 
 pytest.importorskip("math_verify")
@@ -28,10 +29,7 @@ def grader() -> Iterator[MathVerify]:
 
 
 def pool(folder: Path, *answers: str, gold: str = GOLD, kind: str = "math") -> Path:
-    file = folder / "pool.parquet"
-    paths = [RecordedPath(answer, [0.5] * 3, [9.0] * 3) for answer in answers]
-    write_pool(file, [Question("q", gold, None, paths)], PoolInfo(window=2, kind=kind))
-    return file
+    return pool_of(folder, answers, gold=gold, tokens=3, window=2, kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_an_answer_that_hangs_is_wrong_and_the_next_one_is_graded(
         assert (judged.right, judged.lost, judged.cached) == ({r"(9^{9^{9}})!": False}, 1, False)
         monkeypatch.setattr(published_grader, "SECONDS", 60.0)
         assert grader(GOLD, ANSWER)
-    judge.new["q"] = judged
+    judge.new["q0"] = judged
     assert judge.lost == 1
 
 

@@ -1,16 +1,17 @@
-"""Reports: the same numbers in every form, and text that stays text."""
+"""Results and reports: strict data, the same numbers in every form, and text that stays text."""
 
 from __future__ import annotations
 
 import csv
 import html
 import io
+import json
 import re
 import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -18,7 +19,7 @@ from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report import build, saved, slug
 from sureenough.bench.report.figures import draw, embedded
-from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.result import Axis, ExperimentResult, Figure, Series, read
 from sureenough.bench.tables import (
     Cell,
     Column,
@@ -57,6 +58,10 @@ KINDS: tuple[Literal["line", "bar", "points", "steps", "intervals"], ...] = (
         (None, Column("a", "number"), "–"),
         ("x", Column("a", "number"), "x"),
         (50, Column("a", "count"), "50"),
+        (Measure(0.0, 0.0, 0.0), Column("a", "points"), "+0.0 (no question changed)"),
+        (Measure(0.01, 0.01, 0.01), Column("a", "points"), "+1.0 (all alike)"),
+        (Measure(1.0, 1.0, 1.0), Column("a", "percent"), "100.0 (all alike)"),
+        (Measure(0.0, -0.01, 0.01), Column("a", "points"), "+0.0 [-1.0, +1.0]"),
     ],
 )
 def test_how_a_cell_reads(cell: Cell, column: Column, reads: str) -> None:
@@ -93,20 +98,6 @@ def test_latex_prints_notes_below_the_table() -> None:
     table = Table("t", "Title", [Column("a")], [["x"]], ["Settings: window 64; 5% of paths"])
     lines = latex(table, provenance().origin).splitlines()
     assert lines[-2:] == [r"  \par\smallskip{\footnotesize Settings: window 64; 5\% of paths}", r"\end{table}"]
-
-
-@pytest.mark.parametrize(
-    ("cell", "kind", "text"),
-    [
-        (Measure(0.0, 0.0, 0.0), "points", "+0.0 (no question changed)"),
-        (Measure(0.01, 0.01, 0.01), "points", "+1.0 (all alike)"),
-        (Measure(1.0, 1.0, 1.0), "percent", "100.0 (all alike)"),
-        (Measure(0.0, -0.01, 0.01), "points", "+0.0 [-1.0, +1.0]"),
-        (Measure(0.0, None, None), "points", "+0.0"),
-    ],
-)
-def test_an_interval_without_width_is_not_printed_as_one(cell: Measure, kind: Any, text: str) -> None:
-    assert printed(cell, Column("a", kind)) == text
 
 
 def test_latex_balances_and_escapes() -> None:
@@ -262,3 +253,45 @@ def test_a_figure_of_many_strategies_has_room_for_its_legend() -> None:
     series = [Series(f"strategy {i}", [1.0, 2.0], [0.5, 0.1 + i / 100]) for i in range(60)]
     figure = Figure("f", "F", "line", Axis("x"), Axis("y"), series)
     assert draw(figure, provenance().origin).count("strategy 59") == 1
+
+
+# -- results as data
+
+
+def test_a_round_trip_changes_nothing(tmp_path: Path) -> None:
+    result = hostile_result()
+    result.save(tmp_path / "results" / "main.json")
+    assert read(tmp_path / "results" / "main.json") == result
+    assert [file.name for file in (tmp_path / "results").iterdir()] == ["main.json"]
+
+
+def test_what_is_no_number_is_null() -> None:
+    nan, inf = float("nan"), float("inf")
+    table = Table("t", "t", [Column("a", "number")], [[nan], [Measure(1.0, -inf, nan)]])
+    figure = Figure("f", "f", "line", Axis("x"), Axis("y"), [Series("s", [1.0], [nan])])
+    told = json.loads(ExperimentResult("x", "x", [table], [figure], [], provenance()).to_json())
+    assert told["tables"][0]["rows"] == [[None], [{"value": 1.0, "low": None, "high": None}]]
+    assert told["figures"][0]["series"][0]["y"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda told: told.update(surprise=1), "surprise"),
+        (lambda told: told["tables"][0]["columns"][0].update(kind="roman"), "roman"),
+        (lambda told: told["tables"][0]["rows"].append(["too short"]), "does not fit"),
+        (lambda told: told.pop("provenance"), "provenance"),
+    ],
+)
+def test_anything_else_is_refused(tmp_path: Path, spoil: object, says: str) -> None:
+    told = json.loads(hostile_result().to_json())
+    spoil(told)  # type: ignore[operator]
+    (tmp_path / "bad.json").write_text(json.dumps(told))
+    with pytest.raises(UsageError, match=says):
+        read(tmp_path / "bad.json")
+
+
+def test_half_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "half.json").write_bytes(hostile_result().to_json()[:200])
+    with pytest.raises(UsageError, match="run the experiment again"):
+        read(tmp_path / "half.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import subprocess
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from sureenough.bench.result import read
 from sureenough.bench.run import RunFolder
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa
-from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, start_bench
+from tests.bench.typed import MANNER, SMALL, bench, environ, live_runs, on, questions, result, start_bench
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
 from tests.processes import configured, sureenough
@@ -216,3 +218,20 @@ def test_a_file_named_lock_of_somebody_else_stays(tmp_path: Path) -> None:
         with RunFolder(tmp_path):
             pass
         assert not (tmp_path / "lock").exists()
+
+
+def test_live_seconds_reach_the_report(tmp_path: Path) -> None:
+    dataset, folder = questions(tmp_path / "sums.jsonl", 3), tmp_path / "run"
+    with in_thread(serving(MANNER)) as server:
+        words = ("latency", "--dataset", dataset, "--url", server.url, "--model", "org/tiny", "-o", folder, *SMALL)
+        done = bench(*words, "--live", "--parallel", "2")
+        assert done.returncode == 0, done.stderr
+    found = read(folder / "results" / "latency.json")
+    assert [(table.name, table.live) for table in found.tables] == [("latency-live", True)]
+    with (folder / "report" / "tables" / "latency-latency-live.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["strategy"] for row in rows] == ["sc", "ddc:warmup=4"]
+    for row in rows:
+        parts = float(row["init, s"]) + float(row["final, s"])
+        assert abs(parts - float(row["total, s"])) < 1e-6
+        assert "sureenough bench latency" in row["made by"]
