@@ -21,7 +21,7 @@ from sureenough.drivers.live import run
 from sureenough.drivers.lockstep import recorded_tokens
 from sureenough.drivers.observers import ObservedEvent, PathReport, RunStarted
 from sureenough.engines import Engine, Fake, Prompt
-from sureenough.engines.base import End, Report, TokenStream
+from sureenough.engines.base import End, Report
 from sureenough.engines.fake import Step
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.pools import Question, RecordedPath
@@ -107,17 +107,12 @@ def test_an_engine_that_watches_its_paths_need_not_send_those_without_signals_be
 def test_confidence_that_the_strategy_does_not_read_is_not_shown() -> None:
     """A path that is watched only to be counted has counts with the confidence of a window."""
 
-    class Counted(Engine):
-        async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-            assert prompt.watch is not None
-            yield Report(5, tail=3.0)
-            yield Report(2, tail=4.0)
-            yield Report()  # a sign of life
-            yield End(text=r"\boxed{1}", unread=1)
-
+    alive = Report()
+    engine = scripted(lambda n: [Report(5, tail=3.0), Report(2, tail=4.0), alive, End(text=r"\boxed{1}", unread=1)])
     seen: list[Any] = []
-    out = go(Counted(), "sc", paths=2, observers=[lambda event, actions, snapshot: seen.append(event)])
+    out = go(engine, "sc", paths=2, observers=[lambda event, actions, snapshot: seen.append(event)])
     assert (out.answer, out.tokens.total, out.tokens.overrun, out.notes) == ("1", 16, 0, ())
+    assert engine.prompts[0].watch is not None
     reports = [event for event in seen if isinstance(event, PathReport)]
     assert [(report.text, report.confidence) for report in reports] == [(r"\boxed{1}", None)] * 2
     assert not any(event.summary for event in seen if isinstance(event, Ended))

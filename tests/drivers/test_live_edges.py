@@ -287,17 +287,11 @@ def test_14_15_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> 
     assert "did not end within 1 s" in str(result.lost)
 
 
-class Watching(Engine):
-    """Watches its own paths, and sends their signals when they have ended."""
-
-    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        assert prompt.watch is not None
-        yield Report(3, r"\boxed{1}")
-        yield End(summary=Summary(3, signals=np.array([[0.5, 8.0], [0.25, 9.0], [1.0, 10.0]])))
-
-
 def test_a_recording_has_the_signals_of_an_engine_that_watches_its_own_paths(tmp_path: Path) -> None:
-    _, path = recorded(tmp_path, Watching(), paths=1, parallel=1)
+    signals = np.array([[0.5, 8.0], [0.25, 9.0], [1.0, 10.0]])
+    engine = Fake(lambda seed: [Report(3, r"\boxed{1}"), End(summary=Summary(3, signals=signals))])
+    _, path = recorded(tmp_path, engine, paths=1, parallel=1)
+    assert engine.prompts[0].watch is not None
     assert (path.answer, list(path.peak), list(path.conf)) == ("1", [0.5, 0.25, 1.0], [8.0, 9.0, 10.0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -23,43 +23,35 @@ from sureenough.drivers.run_log import (
     read_log,
     save_log,
 )
-from sureenough.engines.base import End, Engine, Report
+from sureenough.engines import Fake
+from sureenough.engines.base import End, Report
+from sureenough.engines.fake import Step
 from sureenough.errors import EngineRejected, TraceError
 
 HEAD = b'{"schema":2,"run":{"question":"q"}}'
 
 
-class Scripted(Engine):
+def falling_every_third(seed: int) -> Iterator[Step]:
     """Paths with known answers, whose confidence falls in every third one."""
-
-    async def stream(self, prompt: Any, *, seed: int) -> Any:
-        last = seed % 3
-        for token in range(24):
-            yield [se.Token(f"{token} ", 0.9, 9.0 - last * token / 8)]
-        yield [se.Token(rf"\boxed{{{('0.5', '1/2', '3')[last]}}}", 0.9, 9.0)]
+    last = seed % 3
+    for token in range(24):
+        yield [se.Token(f"{token} ", 0.9, 9.0 - last * token / 8)]
+    yield [se.Token(rf"\boxed{{{('0.5', '1/2', '3')[last]}}}", 0.9, 9.0)]
 
 
 def run(
-    strategy: str = "ddc:warmup=4", interval: float = 0.0, engine: Engine | None = None, **options: Any
+    strategy: str = "ddc:warmup=4",
+    interval: float = 0.0,
+    script: Callable[[int], Iterable[Step]] = falling_every_third,
+    **options: Any,
 ) -> tuple[RunLogWriter, se.Outcome]:
     """The log of a run, which adds up to what its writer has, and the outcome."""
     log = RunLogWriter({"question": "?", "strategy": strategy}, interval=interval)
     given = {"paths": 12, "parallel": 4, "window": 8} | options
-    out = se.ask("?", engine or Scripted(), strategy, observers=[log], **given)
+    out = se.ask("?", Fake(script), strategy, observers=[log], **given)
     log.end(out)
     assert state(folded(log.lines)) == state(log.view)
     return log, out
-
-
-class Chunks(Engine):
-    """Every path has the same chunks."""
-
-    def __init__(self, *chunks: Any) -> None:
-        self.chunks = chunks
-
-    async def stream(self, prompt: Any, *, seed: int) -> Any:
-        for chunk in self.chunks:
-            yield chunk
 
 
 def folded(lines: Iterator[bytes] | list[bytes]) -> RunView:
@@ -103,7 +95,7 @@ def test_paths_are_redrawn_when_the_window_is_chosen(strategy: str) -> None:
     """The points of early paths had the stride of the smallest window."""
 
     falling = [[se.Token(f"{token} ", 0.9, 9.0 - token / 100)] for token in range(300)]
-    log, out = run(strategy, engine=Chunks(*falling, [se.Token(r"\boxed{7}", 0.9, 9.0)]), window=None)
+    log, out = run(strategy, script=lambda _: [*falling, [se.Token(r"\boxed{7}", 0.9, 9.0)]], window=None)
     view = log.view
     assert (view.summary["window"], view.summary["stride"]) == (out.window, out.window // 8) == (64, 8)
     assert {len(path["points"]) for path in view.paths.values() if path["fate"] == "kept"} == {301 // 8}
@@ -112,7 +104,7 @@ def test_paths_are_redrawn_when_the_window_is_chosen(strategy: str) -> None:
 def test_paths_that_their_engine_watches_are_drawn_by_what_it_reports() -> None:
     reports = Report(32, tail=8.0), Report(32, tail=6.0), Report(10, tail=float("nan"))
     end = End(text=r"\boxed{7}", unread=1, summary=Summary(75, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
-    view = run("sure", engine=Chunks(*reports, end), paths=4, window=64)[0].view
+    view = run("sure", script=lambda _: [*reports, end], paths=4, window=64)[0].view
     assert view.summary["stride"] == 8
     assert view.paths[0]["points"] == [8.0, 8.0, 8.0, 8.0, 7.5, 7.0, 6.5, 6.0]
     assert (view.paths[0]["confidence"], view.paths[0]["tokens"]) == (6.0, 75)
@@ -121,7 +113,7 @@ def test_paths_that_their_engine_watches_are_drawn_by_what_it_reports() -> None:
 def test_any_reported_confidence_gives_a_log_that_can_be_read(tmp_path: Path) -> None:
     reports = [Report(16, tail=tail) for tail in (-1.7e308, 1.7e308, float("inf"), 9.0)]
     end = End(text=r"\boxed{7}", summary=Summary(64, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
-    save_log(tmp_path / "log", run("sure", engine=Chunks(*reports, end), paths=1, window=64)[0].lines)
+    save_log(tmp_path / "log", run("sure", script=lambda _: [*reports, end], paths=1, window=64)[0].lines)
     assert folded([raw for raw, _ in read_log(tmp_path / "log")]).paths[0]["points"] == [9.0] * 8
 
 
@@ -159,15 +151,9 @@ def test_a_saved_log_has_texts_and_is_private(tmp_path: Path) -> None:
 
 
 def test_an_error_is_an_end(tmp_path: Path) -> None:
-    class Refusing(Engine):
-        async def stream(self, prompt: Any, *, seed: int) -> Any:
-            if seed >= 0:
-                raise EngineRejected("no such model")
-            yield
-
     log = RunLogWriter({"question": "?"})
     with pytest.raises(EngineRejected) as raised:
-        se.ask("?", Refusing(), "sc", paths=2, observers=[log])
+        se.ask("?", Fake(lambda seed: [EngineRejected("no such model")]), "sc", paths=2, observers=[log])
     log.end(None, {"message": str(raised.value)})
     save_log(tmp_path / "run.jsonl", log.with_texts())
     assert "no such model" in read_ends(tmp_path / "run.jsonl")[1]["error"]["message"]
@@ -218,5 +204,5 @@ def test_what_is_not_a_log_is_refused(tmp_path: Path, content: bytes, says: str)
 def test_readers_receive_every_line() -> None:
     received: list[LogLine] = []
     log = RunLogWriter({"question": "?"}, lambda line, view: received.append(line), interval=0.0)
-    log.end(se.ask("?", Scripted(), "sc", paths=2, window=8, observers=[log]))
+    log.end(se.ask("?", Fake(falling_every_third), "sc", paths=2, window=8, observers=[log]))
     assert [json.loads(line) for line in log.lines] == json.loads(json.dumps(received))

@@ -108,14 +108,10 @@ def test_bench_takes_a_folder(split: tuple[Path, Path], tmp_path: Path) -> None:
 # -- parts that are not one pool
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"is a folder without \.parquet files; name a pool"):
-        Pool(tmp_path)
-    with pytest.raises(TraceError, match=r"is a folder without \.parquet files"):
-        Pool(tmp_path.as_uri())
-
-
-def test_parts_without_any_path(tmp_path: Path) -> None:
+def test_folders_without_paths(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path.as_uri()):
+        with pytest.raises(TraceError, match=r"is a folder without \.parquet files; name a pool"):
+            Pool(place)
     write_parts(tmp_path, "", "")
     with pytest.raises(TraceError, match="holds no paths"):
         Pool(tmp_path)

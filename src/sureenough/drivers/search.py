@@ -37,20 +37,17 @@ class Branch:
     def add(self, part: Part) -> int:
         """Take in what has come; how many tokens it cost."""
         self.begun = True
-        if not isinstance(part, Piece):
-            return self._add_unsigned(part)
-        if len(part.logprobs) != len(part.tokens):
-            raise MissingLogprobs(
-                "the engine sends no log-probabilities of the tokens that it samples, by which a search is guided: use "
-                "a server that sends logprobs, or a strategy that does not search"
-            )
-        for token in part.tokens:
-            self._tokens.append(token._replace(text=self._loose + token.text))
-            self._loose = ""
-        self._logprobs += part.logprobs
-        return len(part.tokens)
-
-    def _add_unsigned(self, part: Report | End) -> int:
+        if isinstance(part, Piece):
+            if len(part.logprobs) != len(part.tokens):
+                raise MissingLogprobs(
+                    "the engine sends no log-probabilities of the tokens that it samples, by which a search is guided: "
+                    "use a server that sends logprobs, or a strategy that does not search"
+                )
+            for token in part.tokens:
+                self._tokens.append(token._replace(text=self._loose + token.text))
+                self._loose = ""
+            self._logprobs += part.logprobs
+            return len(part.tokens)
         if self._tokens:
             self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + part.text)
         else:

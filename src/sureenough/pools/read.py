@@ -122,7 +122,7 @@ class Pool:
         self.damaged = 0  # rows left out by the latest pass over the pool
         self.name, self.parts = pool_parts(file)
         self._firsts = [0]  # the row at which each part begins, and their end
-        self.tokens = 0  # by the files' footers, nulls included
+        self.tokens = 0
         shared: dict[str, str] = {}
         infos: list[PoolInfo] = []
         for part in self.parts:
@@ -138,7 +138,7 @@ class Pool:
                     )
             shared = own
             self._firsts.append(self._firsts[-1] + parquet.metadata.num_rows)
-            self.tokens += count_values("conf", parquet)
+            self.tokens += _token_count(parquet.metadata)
         self.rows = self._firsts[-1]
         if self.rows == 0:
             raise TraceError(f"{self.name} holds no paths; record some with `sureenough record`")
@@ -417,12 +417,11 @@ def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, str]:
     return {name: repr(getattr(info, name)) for name in SHARED} | types
 
 
-def count_values(name: str, parquet: pq.ParquetFile) -> int:
-    """The number of values in the lists of a column, from the footer alone."""
-    metadata = parquet.metadata
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
+def _token_count(metadata: pq.FileMetaData) -> int:
+    """Tokens of all paths, nulls included, from the footer alone."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    columns = (group.column(number) for group in groups for number in range(group.num_columns))
+    return sum(column.num_values for column in columns if column.path_in_schema.startswith("conf."))
 
 
 def _is_readable(kind: pa.DataType, own: pa.DataType) -> bool:
