@@ -11,8 +11,8 @@ from sureenough.vllm.records import PathRecords
 
 
 def add_token(records: PathRecords, slot: int, before: int, low: float, tier: float = 0.0, copied: Any = None) -> None:
-    """One token of the path in this slot: its peak is 0.5, the mean of conf 4, and the tail one above the lowest."""
-    results = np.array([[0.5, 10.0 + before, low, low + 1, tier, 0.5 * (before + 1), 4.0 * (before + 1)]])
+    """One token of the path in this slot: its conf is `low`, the mean of conf 4, and the tail one above the lowest."""
+    results = np.array([[0.5, low, low, low + 1, tier, 0.5 * (before + 1), 4.0 * (before + 1)]])
     records.add_step(np.array([slot]), np.array([before], dtype=np.int32), results, copied)
 
 

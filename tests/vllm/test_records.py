@@ -79,7 +79,7 @@ def test_a_record_outlives_its_slot() -> None:
     assert isinstance(first, PathRecord)
     assert (first.tokens, first.lowest, first.tier) == (2, 2.0, 2)
     assert first.signals is not None
-    assert first.signals.tolist() == [[0.5, 10.0], [0.5, 11.0]]
+    assert first.signals.tolist() == [[0.5, 3.0], [0.5, 2.0]]
     records.lose_path("next-one-", "it was lost")
     assert record_of(records, "next-one-") == MissingRecord("it was lost")
 
@@ -105,36 +105,34 @@ def test_the_engine_never_waits_while_there_is_room() -> None:
     assert record_of(records, "some-path") == PathRecord(MAX_PENDING - 4, 1.0, 2.0, 0, None, 0.5, 4.0)
 
 
+OPERATIONS = st.tuples(st.sampled_from(["grow", "repeat", "trace", "start"]), st.integers(0, 2))
+
+
 @settings(max_examples=100)
-@given(
-    st.lists(st.tuples(st.sampled_from(["grow", "repeat", "again"]), st.integers(0, 2)), max_size=200), st.booleans()
-)
-def test_any_history_reads_as_the_latest_of_each_path(history: list[tuple[str, int]], trace: bool) -> None:
+@given(st.lists(OPERATIONS, max_size=200))
+def test_any_history_reads_as_the_latest_of_each_path(history: list[tuple[str, int]]) -> None:
+    """Slots are used again by paths that are traced or not; what was read before stays as it was."""
     records = PathRecords(3)
-    names: dict[int, str] = {}
-    tokens: dict[int, int] = {}
-    signals: dict[int, list[float]] = {}
-    for slot in range(3):
-        names[slot], tokens[slot], signals[slot] = f"path-{slot}-0", 0, []
-        records.start_path(slot, names[slot], trace)
-    for n, (what, slot) in enumerate(history):
-        if what == "again":
-            names[slot], tokens[slot], signals[slot] = f"path-{slot}-{n + 1}", 0, []
-            records.start_path(slot, names[slot], trace)
-        elif what == "grow" or tokens[slot] == 0:
-            add_token(records, slot, tokens[slot], float(n))
-            tokens[slot] += 1
-            signals[slot].append(float(n))
-        else:
-            add_token(records, slot, tokens[slot] - 1, float(n))  # the same token again
-            signals[slot][-1] = float(n)
-    for slot, name in names.items():
-        record = record_of(records, name)
+    running: dict[int, tuple[str, bool, list[float]]] = {}
+    read: list[tuple[PathRecord, str]] = []
+    for number, (operation, slot) in enumerate([*(("start", slot) for slot in range(3)), *history]):
+        if operation in ("trace", "start"):
+            running[slot] = f"path-{slot}-{number}", operation == "trace", []
+            records.start_path(slot, running[slot][0], operation == "trace")
+            continue
+        key, traced, lows = running[slot]
+        if operation == "repeat" and lows:
+            lows.pop()  # the same token again
+        lows.append(float(number))
+        add_token(records, slot, len(lows) - 1, float(number))
+        record = record_of(records, key)
         assert isinstance(record, PathRecord)
-        assert record.tokens == tokens[slot]
-        assert record.lowest == (signals[slot][-1] if signals[slot] else 0.0)
-        assert (record.signals is not None) is trace
-        assert record.signals is None or len(record.signals) == tokens[slot]
+        assert (record.tokens, record.lowest) == (len(lows), lows[-1])
+        assert (None if record.signals is None else record.signals.tolist()) == (
+            [[0.5, low] for low in lows] if traced else None
+        )
+        read.append((record, repr(record)))
+    assert all(repr(record) == before for record, before in read)
 
 
 # -- memory
@@ -361,59 +359,15 @@ def test_a_path_without_a_record_delays_no_other(
     asyncio.run(asyncio.wait_for(use(), 60))
 
 
-# -- traces
-
-SLOTS = 20
-Step = tuple[list[int], list[int], int]
-"""Slots in which a traced path starts, in which one ends, and how many tokens come after that."""
-slots = st.lists(st.integers(0, SLOTS - 1), unique=True, max_size=SLOTS)
-
-
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", 4)
 
 
-@given(st.lists(st.tuples(slots, slots, st.integers(0, 7)), max_size=12))
-def test_signals_are_those_that_were_added(steps: list[Step]) -> None:
-    traced, wanted, value = Traces(SLOTS), dict[int, list[list[float]]](), 0.0
-    running = dict.fromkeys(range(SLOTS), 0)  # tokens of all paths, of which some are traced
-    for starting, ending, tokens in steps:
-        for slot in ending:
-            traced.stop(slot)
-            wanted.pop(slot, None)
-        for slot in starting:
-            traced.stop(slot)
-            traced.start(slot)
-            running[slot], wanted[slot] = 0, []
-        for _ in range(tokens):
-            value += 1.0
-            signals = np.array([[value, slot] for slot in range(SLOTS)], dtype=np.float64)
-            traced.add(np.arange(SLOTS), np.array(list(running.values())), signals)
-            for slot in range(SLOTS):
-                running[slot] += 1
-                if slot in wanted:
-                    wanted[slot].append([value, float(slot)])
-        assert bool(traced) == bool(wanted)
-        for slot in range(SLOTS):
-            read = traced.read(slot, running[slot])
-            assert (None if read is None else read.tolist()) == wanted.get(slot)
-
-
 def test_memory_is_given_back_when_no_path_is_traced() -> None:
-    traced = Traces(SLOTS)
+    traced = Traces(20)
     traced.start(3)
     traced.add(np.array([3]), np.array([1000]), np.ones((1, 2)))
     assert len(traced._blocks) == 251
     traced.stop(3)
     assert not traced._blocks
-
-
-def test_what_is_read_is_a_copy() -> None:
-    traced = Traces(SLOTS)
-    traced.start(0)
-    traced.add(np.array([0]), np.array([0]), np.ones((1, 2)))
-    read = traced.read(0, 1)
-    traced.add(np.array([0]), np.array([0]), np.zeros((1, 2)))
-    assert read is not None
-    assert read.tolist() == [[1.0, 1.0]]

@@ -195,42 +195,35 @@ def found(memory: SampledTokens, text: str, prompt: list[int] = PROMPT) -> list[
     return list(memory.begin(prompt, text).ids)
 
 
-def test_what_was_sampled_is_continued_with_its_own_tokens() -> None:
-    assert ids_of("ab") == [AB]
-    assert found(remembering(list(b"ab")), "ab") == list(b"ab")
+LINES = [AB, END_OF_LINE, ord("x"), BLANK_LINE]
+EURO = list("a€b".encode())
+BEGINNINGS: list[tuple[list[Sequence[int]], str, list[int]]] = [
+    ([b"ab"], "ab", [*b"ab"]),  # not [AB], as it would be encoded
+    ([b"ab"], "ab" + PHRASE, [*b"ab", *ids_of(PHRASE)]),
+    ([b"ab"], "abc.", [*b"ab", C_STOP]),  # what follows is encoded alone: not [ABC, "."]
+    ([LINES], "a", [ord("a")]),  # within the first token
+    ([LINES], "ab", [AB]),
+    ([LINES], "ab.", [AB, ord(".")]),  # a line without the line feed, which is half of its last token
+    ([LINES], "ab.\n", [AB, END_OF_LINE]),
+    ([LINES], "ab.\nx", [AB, END_OF_LINE, ord("x")]),
+    ([LINES], "ab.\nx\n", [AB, END_OF_LINE, *b"x\n"]),  # the first of two line feeds, which are one token
+    ([LINES], "ab.\nx\n\n", LINES),
+    ([LINES], "ab.\nx\n\ny", [*LINES, ord("y")]),  # longer than what was sampled
+    ([LINES], "ax", [*b"ax"]),
+    ([LINES], "", []),
+    ([b"abc", [AB, *b"cx"], b"a", [ord("b"), AB]], "abcx", [AB, *b"cx"]),  # the longest of several
+    ([b"abc", [AB, *b"cx"], b"a", [ord("b"), AB]], "bab", [ord("b"), AB]),
+    ([[*b"ab", SPECIAL]], "ab" + PHRASE, [*b"ab", *ids_of(PHRASE)]),  # without the token that ended the path
+    ([[ord("x"), SPECIAL, *b"ab"]], "xab", [ord("x"), SPECIAL, *b"ab"]),  # this one ended nothing
+    ([EURO], "a", [ord("a")]),
+    ([EURO], "a€", EURO[:-1]),  # characters of several tokens are not cut
+    ([b"a\xe2\x82"], "a" + BROKEN, [*b"a\xe2\x82"]),  # one that never became whole keeps its tokens
+]
 
 
-def test_a_phrase_after_it_is_encoded_alone() -> None:
-    memory = remembering(list(b"ab"))
-    assert found(memory, "ab" + PHRASE) == [*b"ab", *ids_of(PHRASE)]
-    assert found(memory, "abc.") == [*b"ab", C_STOP], "not [ABC, '.'], into which the whole text would be encoded"
-
-
-CUTS = {
-    "a": [ord("a")],  # within the first token
-    "ab": [AB],
-    "ab.": [AB, ord(".")],  # a line without the line feed, which is half of its last token
-    "ab.\n": [AB, END_OF_LINE],
-    "ab.\nx": [AB, END_OF_LINE, ord("x")],
-    "ab.\nx\n": [AB, END_OF_LINE, *b"x\n"],  # the first of two line feeds, which are one token
-    "ab.\nx\n\n": [AB, END_OF_LINE, ord("x"), BLANK_LINE],
-    "ab.\nx\n\ny": [AB, END_OF_LINE, ord("x"), BLANK_LINE, ord("y")],  # longer than what was sampled
-    "ax": [*b"ax"],
-    "": [],
-}
-
-
-@pytest.mark.parametrize("text", CUTS)
-def test_a_cut_within_a_token_or_at_a_line_feed(text: str) -> None:
-    memory = remembering([AB, END_OF_LINE, ord("x"), BLANK_LINE])
-    assert found(memory, text) == CUTS[text]
-
-
-def test_the_longest_beginning_of_any_sequence() -> None:
-    memory = remembering([*b"abc"], [AB, *b"cx"], [*b"a"], [ord("b"), AB])
-    assert found(memory, "abcx") == [AB, *b"cx"]
-    assert found(memory, "abc") in ([*b"abc"], [AB, ord("c")])
-    assert found(memory, "bab") == [ord("b"), AB]
+@pytest.mark.parametrize(("sampled", "text", "ids"), BEGINNINGS)
+def test_a_beginning_has_the_tokens_that_were_sampled(sampled: list[Sequence[int]], text: str, ids: list[int]) -> None:
+    assert found(remembering(*sampled), text) == ids
 
 
 def test_a_sequence_has_the_tokens_of_its_own_beginning() -> None:
@@ -245,23 +238,6 @@ def test_prompts_have_their_own_sequences() -> None:
     sample(memory, [AB, ord("x")], prompt=OTHER)
     assert (found(memory, "ab"), found(memory, "ab", OTHER)) == ([*b"ab"], [AB])
     assert found(memory, "ab", [9]) == [AB]
-
-
-def test_the_token_that_ended_a_path_is_not_part_of_a_beginning() -> None:
-    memory = remembering([*b"ab", SPECIAL], [ord("x"), SPECIAL, *b"ab"])
-    assert found(memory, "ab" + PHRASE) == [*b"ab", *ids_of(PHRASE)]
-    assert found(memory, "xab") == [ord("x"), SPECIAL, *b"ab"], "one that ended nothing is"
-
-
-def test_characters_of_several_tokens_are_not_cut() -> None:
-    memory = remembering(list("a€b".encode()))
-    assert found(memory, "a") == [ord("a")]
-    assert found(memory, "a€") == list("a€".encode())
-
-
-def test_a_character_that_never_became_whole_keeps_its_tokens() -> None:
-    sampled = b"a\xe2\x82"
-    assert found(remembering(list(sampled)), sampled.decode(errors="replace")) == list(sampled)
 
 
 def test_a_text_that_its_tokens_do_not_give_back() -> None:
