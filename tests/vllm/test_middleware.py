@@ -1,20 +1,25 @@
-"""Requests with our header are watched if the monitor can; all others reach the server unchanged."""
+"""Requests with our header are watched if the monitor can, and replied to with few events; all others are unchanged."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.base import Prompt, WatchOptions
+from sureenough.engines.base import Prompt, Report, WatchOptions
+from sureenough.engines.openai.errors import StreamError
+from sureenough.engines.openai.reply import ReplyParser
+from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.watch.client import WatchedPath, Watcher
 from sureenough.engines.watch.protocol import (
     PROTOCOL_VERSION,
@@ -27,6 +32,18 @@ from sureenough.engines.watch.protocol import (
 )
 from sureenough.vllm import middleware
 from sureenough.vllm.middleware import RecordsMiddleware
+from sureenough.vllm.records import PathRecords, serve_records
+from tests.vllm.stored import add_token
+
+KEY = "some-path-key"
+REQUEST = WatchRequest(KEY, 64, Gate(drop=2.5, trust=9.0))
+HEADER = REQUEST.to_header()[WATCH_HEADER]
+MESSAGE = {"protocol": PROTOCOL_VERSION, "arguments": REQUEST.to_arguments()}
+BODY: dict[str, Any] = {
+    "model": "tiny", "stream": True, "stream_options": {"include_usage": True}, "logprobs": True, "top_logprobs": 20,
+    "vllm_xargs": {"theirs": 1}, "seed": 3,
+}  # fmt: skip
+CONTENT = json.dumps(BODY).encode()
 
 
 def watching(*bodies: bytes | None) -> Watcher:
@@ -39,26 +56,30 @@ def watching(*bodies: bytes | None) -> Watcher:
     return Watcher(fetch)
 
 
-def is_watched(headers: Mapping[str, str]) -> bool:
-    return WatchedPath(watching(), REQUEST).accepted(headers)
-
-
-REQUEST = WatchRequest("some-path-key", 64, Gate(drop=2.5, trust=9.0))
-BODY: dict[str, Any] = {
-    "model": "tiny",
-    "stream": True,
-    "logprobs": True,
-    "top_logprobs": 20,
-    "vllm_xargs": {"theirs": 1},
-    "seed": 3,
-}
-
-
 @pytest.fixture(autouse=True)
-def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PathRecords:
+    """Of the monitor that is served here."""
+    records = PathRecords(4)
+    serve_records(records, str(tmp_path / "records.sock"))
     monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
-    (tmp_path / "records.sock").touch()
     monkeypatch.setenv(WINDOW_ENV, "64")
+    monkeypatch.setattr("sureenough.vllm.records.PROGRESS_SECONDS", 0.02)
+    return records
+
+
+def send(app: ASGIApp, content: bytes, header: str | None) -> httpx.Response:
+    """The reply to a request, and that it says that the path is watched only if it is."""
+
+    async def use() -> httpx.Response:
+        transport = httpx.ASGITransport(app=RecordsMiddleware(app))
+        headers = None if header is None else {WATCH_HEADER: header}
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/chat/completions", content=content, headers=headers)
+
+    return asyncio.run(asyncio.wait_for(use(), 30))
+
+
+# -- what vLLM receives
 
 
 def post(content: bytes, header: str | None) -> tuple[bytes, bool]:
@@ -67,27 +88,14 @@ def post(content: bytes, header: str | None) -> tuple[bytes, bool]:
 
     async def vllm(scope: Any, receive: Any, send: Any) -> None:
         nonlocal received
-        more = True
-        while more:
-            part = await receive()
-            received, more = received + part["body"], part["more_body"]
-        status = 400 if b'"bad"' in received else 200
-        await send({"type": "http.response.start", "status": status, "headers": [(b"theirs", b"kept")]})
-        await send({"type": "http.response.body", "body": b"{}"})
+        received = await Request(scope, receive).body()
+        response = Response(b"{}", 400 if b'"bad"' in received else 200, {"theirs": "kept"})
+        await response(scope, receive, send)
 
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=RecordsMiddleware(vllm))
-        headers = None if header is None else {WATCH_HEADER: header}
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post("/v1/chat/completions", content=content, headers=headers)
-
-    reply = asyncio.run(ask())
-    assert is_watched(reply.headers) is not ("theirs" in reply.headers)
-    return received, is_watched(reply.headers)
-
-
-HEADER = REQUEST.to_header()[WATCH_HEADER]
-CONTENT = json.dumps(BODY).encode()
+    reply = send(vllm, content, header)
+    watched = WatchedPath(watching(), REQUEST).accepted(reply.headers)
+    assert watched is not ("theirs" in reply.headers)
+    return received, watched
 
 
 def test_arguments_replace_log_probabilities_in_the_body() -> None:
@@ -97,9 +105,6 @@ def test_arguments_replace_log_probabilities_in_the_body() -> None:
     assert got.keys() == {"model", "seed", "vllm_xargs"}
     assert got["vllm_xargs"].pop("theirs") == 1
     assert parse_watch_arguments(got["vllm_xargs"]) == REQUEST
-
-
-MESSAGE = {"protocol": PROTOCOL_VERSION, "arguments": REQUEST.to_arguments()}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_what_cannot_be_watched_reaches_the_server_unchanged(header: str | None)
 
 
 def test_without_a_monitor_nothing_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "records.sock").rename(tmp_path / "records.sock.1")  # which may be the second of several engines
+    (tmp_path / "records.sock").rename(tmp_path / "records.sock.1")  # that of the second of several engines
     assert post(CONTENT, HEADER)[1]
     (tmp_path / "records.sock.1").unlink()
     assert post(CONTENT, HEADER) == (CONTENT, False)
@@ -136,10 +141,10 @@ def test_a_refused_request_is_not_marked_as_watched() -> None:
 
 def test_a_disconnect_is_passed_on() -> None:
     """Messages after the body are passed on: this is how a cancel reaches the engine."""
-    heard: list[Any] = []
+    received: list[Any] = []
 
     async def listening(scope: Any, receive: Any, send: Any) -> None:
-        heard.extend([await receive(), await receive()])
+        received.extend([await receive(), await receive()])
 
     coming = [
         {"type": "http.disconnect"},
@@ -150,16 +155,11 @@ def test_a_disconnect_is_passed_on() -> None:
     async def receive() -> Any:
         return coming.pop()
 
-    async def send(message: Any) -> None:
-        pass
-
-    scope = {
-        "type": "http", "method": "POST", "path": "/v1/chat/completions",
-        "headers": [(WATCH_HEADER.encode(), HEADER.encode())],
-    }  # fmt: skip
-    asyncio.run(RecordsMiddleware(listening)(scope, receive, send))
-    assert parse_watch_arguments(json.loads(heard[0]["body"])["vllm_xargs"]) == REQUEST
-    assert heard[1] == {"type": "http.disconnect"}
+    headers = [(WATCH_HEADER.encode(), HEADER.encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
+    asyncio.run(RecordsMiddleware(listening)(scope, receive, AsyncMock()))
+    assert parse_watch_arguments(json.loads(received[0]["body"])["vllm_xargs"]) == REQUEST
+    assert received[1] == {"type": "http.disconnect"}
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,136 @@ def test_a_request_that_could_not_be_watched_is_unchanged(more: dict[str, Any], 
 def test_a_path_that_is_never_pruned_may_go_on_beyond_its_end() -> None:
     header = WatchRequest("warm-up-key", 8).to_header()[WATCH_HEADER]
     assert post(json.dumps(BODY | {"ignore_eos": True}).encode(), header)[1]
+
+
+def test_only_a_server_that_watches_paths_decodes_texts_our_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[bool] = []
+    monkeypatch.setattr(middleware, "decode_whole_texts", lambda: changed.append(True))
+    RecordsMiddleware(JSONResponse({}))
+    assert changed == [True]
+    monkeypatch.delenv(SOCKET_ENV)
+    RecordsMiddleware(JSONResponse({}))
+    assert changed == [True]
+
+
+# -- what the client receives: counts while a path grows, then its text and its record in one event
+
+MESSAGE_OF_REPLY = {"role": "assistant", "content": "It is 7.", "reasoning_content": "3 + 4", "refusal": None}
+WHOLE = {
+    "id": "chatcmpl-1",
+    "choices": [{"index": 0, "message": MESSAGE_OF_REPLY, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 6},
+}
+COUNTED = WatchRequest(KEY, 1, record=False)
+
+
+def grow(records: PathRecords, *, start: int, end: int) -> None:
+    if start == 0:
+        records.start_path(1, KEY, trace=False)
+    for before in range(start, end):
+        add_token(records, 1, before, 3.0)
+
+
+def vllm(records: PathRecords, status: int = 200, reply: Any = WHOLE, sampled: int = 6) -> ASGIApp:
+    """Four tokens at once, and the rest with the reply a moment later."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        grow(records, start=0, end=4)
+        await asyncio.sleep(0.3)
+        grow(records, start=4, end=sampled)
+        await JSONResponse(reply, status)(scope, receive, send)
+
+    return app
+
+
+def read(app: ASGIApp, request: WatchRequest = REQUEST) -> tuple[ReplyParser, list[Report]]:
+    """What a client makes of a reply."""
+    reply = send(app, CONTENT, request.to_header()[WATCH_HEADER])
+    assert (reply.status_code, reply.headers["content-type"][:17]) == (200, "text/event-stream")
+    parser = ReplyParser(20, True)
+    parser.leave_to(WatchedPath(watching(), request))
+    reports = [parser.feed(line + b"\n\n") for line in reply.content.split(b"\n\n")]
+    return parser, [report for report in reports if isinstance(report, Report)]
+
+
+@pytest.mark.parametrize("request_", [REQUEST, COUNTED], ids=["with a record", "counted"])
+def test_counts_come_while_the_path_grows_and_everything_else_at_its_end(
+    records: PathRecords, request_: WatchRequest
+) -> None:
+    parser, reports = read(vllm(records), request_)
+    last = parser.last()
+    assert reports[0].unread == 3  # while it grew: the fourth token may be one after the last
+    assert sum(report.unread for report in reports) + last.unread == 6
+    assert (last.prompt_tokens, last.finish, last.estimated) == (9, "stop", False)
+    assert [report.text for report in reports if report.text] == ["<think>\n3 + 4\n</think>\n\nIt is 7."]
+    assert parser.done
+    assert (last.summary and last.summary.tokens) == (6 if request_.record else None)
+
+
+def test_a_token_that_the_engine_samples_ahead_is_not_counted(records: PathRecords) -> None:
+    """An engine that schedules ahead learns of a path's end one token later."""
+    shorter = WHOLE | {"usage": {"prompt_tokens": 9, "completion_tokens": 3}}
+    parser, reports = read(vllm(records, reply=shorter, sampled=4), COUNTED)
+    assert sum(report.unread for report in reports) + parser.last().unread == 3
+
+
+@pytest.mark.parametrize("request_", [REQUEST, COUNTED], ids=["with a record", "counted"])
+def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
+    records: PathRecords, request_: WatchRequest
+) -> None:
+    async def lose(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        grow(records, start=0, end=4)
+        await asyncio.sleep(0.2)
+        records.lose_path(KEY, "it was preempted and its slot given away")
+        await asyncio.sleep(0.2)
+        await JSONResponse(WHOLE)(scope, receive, send)
+
+    parser, reports = read(lose, request_)
+    signs_of_life = [report for report in reports if not report.unread and not report.text]
+    assert bool(signs_of_life) is (request_ is COUNTED)
+    assert reports[-1].text.endswith("It is 7.")
+    if request_ is COUNTED:
+        assert sum(report.unread for report in reports) + parser.last().unread == 6
+    else:
+        with pytest.raises(InvalidReply, match="its record could not be read"):
+            parser.last()
+
+
+def test_a_refusal_that_comes_at_once_keeps_its_status() -> None:
+    refusal = JSONResponse({"error": {"message": "no"}}, 400, {"theirs": "1"})
+    reply = send(refusal, CONTENT, HEADER)
+    assert (reply.status_code, reply.headers["theirs"], reply.json()["error"]["message"]) == (400, "1", "no")
+
+
+@pytest.mark.parametrize(
+    ("status", "reply", "words"),
+    [
+        (500, {"error": {"message": "out of memory"}}, "out of memory"),
+        (503, {"message": "busy"}, "busy"),
+        (200, None, "not a completion"),  # vLLM's reply to a client that left
+        (200, {"choices": []}, "not a completion"),
+        (200, [1], "not a completion"),
+    ],
+)
+def test_an_error_after_the_start_becomes_an_event(records: PathRecords, status: int, reply: Any, words: str) -> None:
+    parser, _ = read(vllm(records, status, reply))
+    assert isinstance(parser.error, StreamError)
+    assert words in str(parser.error)
+    assert parser.error.status == max(status, 500)
+
+
+def test_plain_completions_and_tool_calls() -> None:
+    text = middleware.as_event({"choices": [{"text": "abc", "finish_reason": "length"}]})
+    assert text["choices"] == [{"index": 0, "finish_reason": "length", "text": "abc"}]
+    call = {"id": "1", "function": {"name": "f", "arguments": "{}"}}
+    message = {"message": {"tool_calls": [call], "content": None}, "finish_reason": "tool_calls"}
+    event = middleware.as_event({"choices": [message]})
+    assert event["choices"][0]["delta"] == {"tool_calls": [{"index": 0, **call}]}
+
+
+# -- what a client makes of its server's records and counts
 
 
 @pytest.mark.parametrize(
@@ -288,13 +418,3 @@ def test_a_path_without_signals_is_only_counted(sampling: dict[str, Any], watche
             request = path.request
             assert (request.window, request.gate, request.trace, request.record) == (1, Gate(), False, False)
             assert parse_watch_arguments(request.to_arguments()) == replace(request, record=True, polled=False)
-
-
-def test_only_a_server_that_watches_paths_decodes_texts_our_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed: list[bool] = []
-    monkeypatch.setattr(middleware, "decode_whole_texts", lambda: changed.append(True))
-    RecordsMiddleware(JSONResponse({}))
-    assert changed == [True]
-    monkeypatch.delenv(SOCKET_ENV)
-    RecordsMiddleware(JSONResponse({}))
-    assert changed == [True]
