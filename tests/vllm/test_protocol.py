@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sureenough import vllm
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import WatchOptions
 from sureenough.engines.watch.protocol import (
@@ -21,8 +22,6 @@ from sureenough.engines.watch.protocol import (
     parse_watch_arguments,
 )
 from sureenough.errors import UsageError
-from sureenough.vllm import versions
-from sureenough.vllm.versions import check_version
 
 GOOD: dict[str, Any] = {"sure_key": "a-key-of-its-own", "sure_window": 64}
 
@@ -99,15 +98,15 @@ def test_gates_that_can_end_a_path(gate: Gate, may: bool) -> None:
     ],
 )  # fmt: skip
 def test_versions_of_vllm(found: str | None, problem: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "installed_version", lambda: found)
+    monkeypatch.setattr(vllm, "installed_version", lambda: found)
     if problem is None:
-        check_version()
+        vllm.check_version()
     elif "tests itself" in problem:
         with pytest.warns(UserWarning, match=problem):
-            check_version()
+            vllm.check_version()
     else:
         with pytest.raises(UsageError, match=problem):
-            check_version()
+            vllm.check_version()
 
 
 @pytest.mark.parametrize(
@@ -124,9 +123,8 @@ HEAVY = {"pyarrow", "aiohttp", "httpx", "typer", "rich", "msgspec", "scipy"}
 
 def test_the_server_part_imports_only_numpy() -> None:
     """It runs in vLLM's environment, where sureenough's own dependencies may be missing."""
-    parts = [f"sureenough.vllm.{part}" for part in ("records", "scheduler", "middleware", "versions")]
-    shared = ["sureenough.engines.watch.protocol", "sureenough.engines.watch.protocol"]
-    assert not (HEAVY | {"torch"}) & loaded_by(*shared, *parts)
+    parts = [f"sureenough.vllm.{part}" for part in ("records", "scheduler", "middleware")]
+    assert not (HEAVY | {"torch"}) & loaded_by(*parts)
 
 
 def test_the_monitor_imports_only_numpy_and_torch() -> None:

@@ -13,7 +13,7 @@ import typer
 
 from sureenough.engines.watch.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SCHEDULER, SOCKET_ENV, server_environment
 from sureenough.errors import UsageError
-from sureenough.vllm.versions import check_version
+from sureenough.vllm import check_version
 
 
 def command(

@@ -35,9 +35,9 @@ from sureenough.engines.watch.protocol import (
     server_environment,
 )
 from sureenough.errors import EngineError, EngineRejected, UsageError
+from sureenough.vllm import check_version
 from sureenough.vllm.records import MonitorReader
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence, TokenTexts
-from sureenough.vllm.versions import check_version
 
 
 class GrowingPath:

@@ -55,18 +55,12 @@ def decode_whole_texts() -> None:
 class WholeTexts:
     """A mixin before vLLM's detokenizer, which calls `update` with the new tokens of a request."""
 
-    stop: Any
-    token_ids: list[int]
-    output_text: str
-    tokenizer: Any
-    stream: Any
-    spaces_between_special_tokens: bool
-
-    def update(self, new_token_ids: list[int], stop_terminated: bool) -> Any:
+    def update(self: Any, new_token_ids: list[int], stop_terminated: bool) -> Any:
         """Decode many tokens at once, except one that stops the request, which vLLM may leave out of the text."""
         if len(new_token_ids) >= FEWEST and not self.stop and self.spaces_between_special_tokens:
             together = len(new_token_ids) - bool(stop_terminated)
-            stream, text = None, None
+            stream: Any = None
+            text: str | None = None
             with suppress(Exception):  # tokenizers has no errors of its own types, and not all decoders can be copied
                 stream = deepcopy(self.stream)  # the original stays as it is if this fails
                 text = stream.step(self.tokenizer, new_token_ids[:together])

@@ -27,9 +27,9 @@ from sureenough.engines.watch.protocol import (
     parse_watch_arguments,
 )
 from sureenough.errors import UsageError
+from sureenough.vllm import check_version, installed_version
 from sureenough.vllm.monitor import BatchMonitor
 from sureenough.vllm.records import PathRecords, serve_records
-from sureenough.vllm.versions import check_version, installed_version
 
 
 class WatchProcessor(LogitsProcessor):

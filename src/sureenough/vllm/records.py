@@ -125,7 +125,7 @@ class _Step(NamedTuple):
 
     slots: Ints
     tokens_before: NDArray[np.int32]
-    results: Any
+    results: Floats
     copied: Any  # the event of the results' arrival; None if they are here
 
 
@@ -153,7 +153,7 @@ class PathRecords:
         """A path can no longer be watched."""
         self._pending.append(partial(self._lose_path, key, reason))
 
-    def add_step(self, slots: Ints, tokens_before: NDArray[np.int32], results: Any, copied: Any = None) -> None:
+    def add_step(self, slots: Ints, tokens_before: NDArray[np.int32], results: Floats, copied: Any = None) -> None:
         """One step's result columns, which may be read once the event `copied` has happened."""
         self._pending.append(_Step(slots, tokens_before, results, copied))
         full = len(self._pending) >= MAX_PENDING - 2
@@ -206,12 +206,11 @@ class PathRecords:
     def _apply(self, step: _Step) -> None:
         if step.copied is not None:
             step.copied.synchronize()
-        rows: Floats = np.asarray(step.results)
         tokens_before = step.tokens_before.astype(np.int64)
         self._tokens[step.slots] = tokens_before + 1
-        self._states[step.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
+        self._states[step.slots, (tokens_before + 1) & 1] = step.results[:, RESULT_LOWEST:]
         if self._traces:
-            self._traces.add(step.slots, tokens_before, rows[:, : RESULT_CONF + 1])
+            self._traces.add(step.slots, tokens_before, step.results[:, : RESULT_CONF + 1])
 
     def _start_path(self, slot: int, key: str, trace: bool) -> None:
         self._finish_path(slot)
@@ -281,17 +280,16 @@ class _Handler(socketserver.StreamRequestHandler):
 class _RecordsServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 1024  # many paths end at once, and a full queue refuses connections
-
-    def __init__(self, socket_path: str, records: PathRecords, engine: int) -> None:
-        self.records, self.engine = records, engine
-        super().__init__(socket_path, _Handler)
+    records: PathRecords
+    engine: int
 
 
 def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> None:
     """Serve the records of this engine until the process ends."""
     socket_path = f"{socket_path}.{engine}" if engine else socket_path
     Path(socket_path).unlink(missing_ok=True)
-    server = _RecordsServer(socket_path, records, engine)
+    server = _RecordsServer(socket_path, _Handler)
+    server.records, server.engine = records, engine
     os.chmod(socket_path, 0o600)
     threading.Thread(target=server.serve_forever, name="sureenough-records", daemon=True).start()
 
