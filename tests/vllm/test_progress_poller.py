@@ -66,7 +66,7 @@ def test_bytes_and_progress_come_in_any_order() -> None:
             await reply.read(9)
         content.pieces.put_nowait(b"")
         assert await reply.read(9) == b""
-        await reply.close()
+        await reply.aclose()
 
     asyncio.run(asyncio.wait_for(use(), LONG))
 
@@ -84,7 +84,7 @@ def test_a_reply_that_is_closed_or_cancelled_leaves_no_task_behind(broken: bool)
         if broken:
             content.pieces.put_nowait(ConnectionError("gone"))
             await asyncio.sleep(0.01)
-        await reply.close()
+        await reply.aclose()
         assert asyncio.all_tasks() == before
 
     asyncio.run(asyncio.wait_for(use(), LONG))

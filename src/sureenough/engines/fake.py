@@ -62,12 +62,10 @@ class Fake(Engine):
                         ends = [text.index(stop) for stop in options.stop if stop in text]
                         if ends:
                             kept = token.text[: max(0, len(token.text) - len(text) + min(ends))]
-                            yield Piece([token._replace(text=kept)], [log(token.peak)])
-                            yield End()
-                            return
+                            token = token._replace(text=kept)
                         yield Piece([token], [log(token.peak)])
-                        if tokens == options.max_tokens:
-                            yield End("length")
+                        if ends or tokens == options.max_tokens:
+                            yield End("stop" if ends else "length")
                             return
             yield End()
         finally:

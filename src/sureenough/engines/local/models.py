@@ -163,20 +163,15 @@ def fetch(text: str) -> Path:
             "models of the hub need the package huggingface_hub: pip install 'sureenough[local]'; or give a GGUF file"
         ) from None
     name = parse_hub_name(text)
-    cached = None if name.file is None else [_cached(hub, name.repository, part) for part in parts(Path(name.file))]
-    if cached and None not in cached:
+    wanted = [] if name.file is None else parts(Path(name.file))
+    cached = [hub.try_to_load_from_cache(name.repository, part.as_posix()) for part in wanted]
+    if cached and all(isinstance(path, str) for path in cached):
         return Path(str(cached[0]))
     info = _call_hub(name, lambda: hub.HfApi().model_info(name.repository, timeout=10))
     file = choose_file([str(sibling.rfilename) for sibling in info.siblings or []], name)
     for part in reversed(parts(Path(file))):
         downloaded = _call_hub(name, partial(hub.hf_hub_download, name.repository, part.as_posix()))
     return Path(downloaded)
-
-
-def _cached(hub: Any, repository: str, part: Path) -> str | None:
-    """The path of a file that was downloaded before."""
-    path = hub.try_to_load_from_cache(repository, part.as_posix())
-    return path if isinstance(path, str) else None
 
 
 def choose_file(files: list[str], name: HubFile) -> str:

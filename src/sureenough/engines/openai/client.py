@@ -233,11 +233,12 @@ class OpenAIConnection(Engine):
     ) -> AsyncGenerator[Part, None]:
         """Send one request and parse its response into chunks."""
         limits, size, loop = self.engine.timeouts, READ_PIECE, asyncio.get_running_loop()
+        url = self.endpoint("chat/completions" if self.engine.chat else "completions")
         headers = None if watch is None else watch.headers
         try:
             async with (
                 asyncio.timeout(limits.first_token) as timer,
-                self.transport.request("POST", self.url, body, headers) as response,
+                self.transport.request("POST", url, body, headers) as response,
             ):
                 await self._check(response)
                 reading: AbstractAsyncContextManager[Any] = nullcontext(response.content)
@@ -274,10 +275,6 @@ class OpenAIConnection(Engine):
             raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
         self.says_stop_texts |= parser.stop_text is not None
         yield parser.last()
-
-    @property
-    def url(self) -> URL:
-        return self.endpoint("chat/completions" if self.engine.chat else "completions")
 
     def endpoint(self, name: str) -> URL:
         """The URL of an endpoint such as `models`, or of one outside of /v1, such as `/metrics`."""

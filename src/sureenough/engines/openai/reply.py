@@ -360,16 +360,12 @@ class ReplyParser:
         return self._counter.take()
 
     def raise_error(self) -> None:
-        """Raise the error, unless the path is complete without what caused it.
-
-        It is forgotten, because from then on it refers to frames, and these to the parser and all that it received.
-        """
-        error, self.error = self.error, None
+        """Raise the error, unless the path is complete without what caused it."""
         try:
-            if error is not None and not self.full:
-                raise error
+            if self.error is not None and not self.full:
+                raise self.error
         finally:
-            del error
+            self.error = None  # from now on it refers to frames, and these to the parser and all that it received
 
     def end_of_stream(self) -> None:
         """Parse what is left when the response ends."""

@@ -11,7 +11,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -66,7 +66,7 @@ class InterruptibleBody:
         reading, self._reading = self._reading, None
         return reading.result()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Read no further."""
         if self._reading is not None:
             self._reading.cancel()
@@ -108,11 +108,8 @@ class WatchedPath:
             self.grow(progress)
             body.wake()
 
-        async with self._client.poller.following(self.request.key, grow):
-            try:
-                yield body
-            finally:
-                await body.close()
+        async with self._client.poller.following(self.request.key, grow), aclosing(body):
+            yield body
 
     def grow(self, progress: Progress) -> None:
         """The server's count, less one: it may have sampled a token after the last."""

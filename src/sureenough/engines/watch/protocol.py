@@ -118,12 +118,8 @@ class WatchRequest:
 
     def to_header(self) -> dict[str, str]:
         """As a request's header, which servers without a monitor ignore."""
-        message: dict[str, Any] = {"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()}
-        if not self.record:
-            message["record"] = False
-        if self.polled:
-            message["polled"] = True
-        return {WATCH_HEADER: json.dumps(message)}
+        message = {"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()}
+        return {WATCH_HEADER: json.dumps(message | {"record": self.record, "polled": self.polled})}
 
 
 def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
