@@ -531,7 +531,7 @@ def _is_variable(atom: Atom) -> bool:
 
 
 _ENVIRONMENT = "\\begin"
-_NAMES = frozenset(('"pmatrix', '"bmatrix', '"matrix', '"smallmatrix', '"array'))
+_NAMES = frozenset('"pmatrix "bmatrix "matrix "smallmatrix "array'.split())
 _ROW = "\\\\"
 MAX_ENTRIES = 100
 

@@ -173,7 +173,7 @@ INTEGER_FUNCTIONS: dict[str, Callable[[list[Rational]], Rational]] = {
     "\\min": min,
     "\\max": max,
 }
-ANGULAR = frozenset(("\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc"))
+ANGULAR = frozenset(r"\sin \cos \tan \cot \sec \csc".split())
 INVERSES = {f"\\{name}": f"\\arc{name}" for name in ("sin", "cos", "tan")}
 
 
@@ -184,7 +184,7 @@ MAX_TOKENS = 1200
 MAX_DEPTH = 16
 MAX_DIGITS = 2000
 # Before a bracket these are functions, not factors: f(2) = 4 says nothing about f(3) = 6.
-APPLIED = frozenset(("f", "g", "h", "F", "G", "O", "P", "Q", "\\phi", "\\Phi", "\\Theta", "\\Omega"))
+APPLIED = frozenset(r"f g h F G O P Q \phi \Phi \Theta \Omega".split())
 _CONSTANTS = {"\\pi": PI, "e": EULER, "i": IMAGINARY, "\\infty": INFINITY}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _ENDS_ARGUMENT = frozenset(("(", "[", "{", "\\log", *CALLS))

@@ -150,15 +150,15 @@ ROMAN = frozenset("IVXLCDM")
 _ROUGHLY = _words("approximately about roughly approx around nearly circa")
 LISTING = _words("and or")
 
-RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
-ORDER = frozenset(("<", ">", "\\le", "\\ge"))
+RELATIONS = frozenset(r"= < > \le \ge \ne \approx \in \sim \equiv".split())
+ORDER = frozenset(r"< > \le \ge".split())
 
 
 # -- brackets
 
 
-OPEN = frozenset(("(", "[", "{", "\\{", "\\langle", "\\lfloor", "\\lceil", "\\begin"))
-CLOSE = frozenset((")", "]", "}", "\\}", "\\rangle", "\\rfloor", "\\rceil", "\\end"))
+OPEN = frozenset(r"( [ { \{ \langle \lfloor \lceil \begin".split())
+CLOSE = frozenset(r") ] } \} \rangle \rfloor \rceil \end".split())
 
 
 def split_outside_brackets(tokens: list[str], separators: Collection[str]) -> list[list[str]]:
