@@ -28,6 +28,7 @@ from sureenough.cli.options import (
 from sureenough.cli.terminal import echo, plural, progress
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
+from sureenough.datasets.load import record_questions
 from sureenough.drivers.record import PoolExtension, RecordQuestion, RecordResult, missing_paths, record, recorded_with
 from sureenough.engines.base import Engine
 from sureenough.errors import TraceError, UsageError
@@ -37,7 +38,7 @@ from sureenough.pools.journal import holds_lines, journal_of, recorded_keys
 from sureenough.pools.read import is_part
 from sureenough.pools.write import FolderReplacement
 from sureenough.redact import printable_url
-from sureenough.templates import render_prompt, template_of
+from sureenough.templates import template_of
 
 
 @with_options(
@@ -71,7 +72,8 @@ def command(
     """Sample paths of many questions into a pool that `replay` reads."""
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
-    questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
+    problems = load(dataset, columns_of(columns))
+    questions = record_questions(problems, kind, prompt, own_template=template is not None)[:limit]
     assert run.paths is not None
     if dry_run:
         join(ray, call)
@@ -173,18 +175,3 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
                 f"{output} holds {entry.name}, which is not a part of the pool and would be lost when the folder is "
                 "replaced; move it elsewhere, or name another output"
             )
-
-
-def _questions(
-    dataset: Path, columns: str | None, template: str, kind: str, *, own_template: bool
-) -> list[RecordQuestion]:
-    """The questions of a file, each with its prompt and its judge."""
-    common = resolve_kind(kind)
-    questions = []
-    for problem in load(dataset, columns_of(columns)):
-        judge = common if problem.kind is None else resolve_kind(problem.kind, registered_only=True)
-        row_template = template if problem.kind is None or own_template else template_of(judge)
-        prompt = render_prompt(problem.question, row_template)
-        common_fields = (problem.id, prompt, problem.gold, problem.level)
-        questions.append(RecordQuestion(*common_fields, judge, problem.question, problem.kind))
-    return questions

@@ -41,17 +41,9 @@ class Loaded:
         return self.dataset.template or template_of(resolve_kind(self.dataset.kind))
 
     def record_questions(self, template: str | None = None) -> list[RecordQuestion]:
-        """The questions as prompts. A row with a kind of its own is asked for that kind, unless the caller decides."""
-        questions = []
-        for problem in self.problems:
-            judge, wording = self.dataset.judge(problem), template or self.template
-            if problem.kind is not None and not self.own_template:
-                wording = template_of(judge)
-            prompt = render_prompt(problem.question, wording)
-            questions.append(
-                RecordQuestion(problem.id, prompt, problem.gold, problem.level, judge, problem.question, problem.kind)
-            )
-        return questions
+        """The questions as prompts, by default from the dataset's own template."""
+        wording = template or self.template
+        return record_questions(self.problems, self.dataset.kind, wording, own_template=self.own_template)
 
     def digest(self) -> str:
         """A hash of everything that decides what is asked and what is right."""
@@ -59,6 +51,22 @@ class Loaded:
         for problem in self.problems:
             digest.update(f"\0{problem.id}\0{problem.question}\0{problem.gold}\0{problem.kind}".encode())
         return digest.hexdigest()[:16]
+
+
+def record_questions(
+    problems: list[DatasetProblem], kind: str, template: str, *, own_template: bool
+) -> list[RecordQuestion]:
+    """Questions as prompts; a row with a kind of its own is asked for that kind, unless the caller gave a template."""
+    common = resolve_kind(kind)
+    questions = []
+    for problem in problems:
+        judge = common if problem.kind is None else resolve_kind(problem.kind, registered_only=True)
+        wording = template if problem.kind is None or own_template else template_of(judge)
+        prompt = render_prompt(problem.question, wording)
+        questions.append(
+            RecordQuestion(problem.id, prompt, problem.gold, problem.level, judge, problem.question, problem.kind)
+        )
+    return questions
 
 
 def load(
