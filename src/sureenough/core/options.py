@@ -12,7 +12,7 @@ from inspect import Parameter, signature
 from math import inf
 from numbers import Integral
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypedDict, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from sureenough.errors import UsageError
 
@@ -109,18 +109,9 @@ def _run_option(
     return field(default=default, metadata=about | {"flag": flag, "rare": rare, "live": live})
 
 
-def _is_integer(value: object) -> TypeGuard[SupportsInt]:
-    """Numpy's integers count, booleans do not."""
-    return not isinstance(value, bool) and isinstance(value, Integral)
-
-
-def _is_amount(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < 1e9
-
-
 def check_count(name: str, value: object, minimum: int = 1) -> None:
-    """Refuse what is not a whole number of at least `minimum`."""
-    if not (_is_integer(value) and int(value) >= minimum):
+    """Refuse what is not a whole number of at least `minimum`; numpy's integers are, booleans are not."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise UsageError(f"{name} is {value!r}; it must be a whole number of at least {minimum}", argument=name)
 
 
@@ -162,7 +153,7 @@ class RunOptions:
             if fraction is None:
                 check_count(name, value, option.metadata["minimum"])
                 object.__setattr__(self, name, int(value))  # numpy's integers become Python's
-            elif not _is_amount(value):
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
                 raise UsageError(f"{name} is {value!r}; it must be {fraction}", argument=name)
 
     @classmethod
