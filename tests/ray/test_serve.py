@@ -157,10 +157,10 @@ def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestC
     ("words", "message"),
     [
         (("--replicas", "2"), "--replicas and --ray-options are for Ray Serve: add --ray"),
-        (("--ray", "--ray-options", "[1]"), "--ray-options must be a JSON object such as"),
-        (("--ray", "--replicas", "2", "--ray-options", '{"num_replicas": 3}'), "leave --replicas out"),
-        (("--ray", "--engine", "tests.ray.engines:Absent"), "--engine runs in this process: leave --ray out"),
-        (("--ray", "--state", "learned"), "--state keeps what one process learns, and each replica learns by itself"),
+        (("--ray", "auto", "--ray-options", "[1]"), "--ray-options must be a JSON object such as"),
+        (("--ray", "auto", "--replicas", "2", "--ray-options", '{"num_replicas": 3}'), "leave --replicas out"),
+        (("--ray", "auto", "--engine", "tests.ray.engines:Absent"), "--engine runs in this process: leave --ray out"),
+        (("--ray", "auto", "--state", "learned"), "each replica learns by itself: leave it out"),
     ],
 )
 def test_options_that_do_not_fit(words: tuple[str, ...], message: str) -> None:

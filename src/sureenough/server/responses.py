@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from msgspec import Struct
@@ -121,21 +122,16 @@ class ErrorBody(Struct):
     error: ErrorDetail
 
 
+@dataclass(eq=False)
 class ApiError(Exception):
     """Raised by a handler to send an error as the response."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str | None = None,
-        param: str | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.code, self.param = status, message, code, param
-        self.headers = headers or {}
+    status: int
+    message: str
+    _: KW_ONLY
+    code: str | None = None
+    param: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
     def body(self) -> ErrorBody:
         kind = TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
