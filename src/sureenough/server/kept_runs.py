@@ -88,8 +88,9 @@ class KeptRuns:
         if self.folder is None or not self.folder.is_dir():
             return []
         files = (file for file in self.folder.iterdir() if file.suffix == SUFFIX and NAME.fullmatch(file.stem))
-        newest = sorted(((changed, file) for file in files if (changed := _changed(file))), reverse=True)[:LISTED]
-        return [entry for _, file in newest if (entry := _entry(file))]
+        changed = {file: at for file in files if (at := _changed(file)) is not None}
+        newest = sorted(changed, key=changed.__getitem__, reverse=True)[:LISTED]
+        return [entry for file in newest if (entry := _entry(file))]
 
     def reports(self) -> list[str]:
         """The paths of the bench reports in the folder: single files, and those of run folders."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import Metric
 
 from sureenough.core.outcome import BUCKETS, Outcome
@@ -89,10 +89,6 @@ class ServerMetrics:
             self._prompts.labels(what).inc(max(0, getattr(out.tokens, what)))
         for what in ("started", "pruned", "failed"):
             self._paths.labels(what).inc(getattr(out, what))
-
-    def text(self) -> bytes:
-        """Every metric, in Prometheus' text format."""
-        return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
         """Every metric; with a label that names the replica, if it is one: a request reaches any of them."""

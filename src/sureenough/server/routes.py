@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from prometheus_client import generate_latest
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -162,7 +163,7 @@ class Routes:
         return json_response(document(self.endpoints, names_with_strategies(self.state.upstream.offered)))
 
     async def metrics(self, request: Request) -> Response:
-        return Response(self.state.metrics.text(), media_type=CONTENT_TYPE)
+        return Response(generate_latest(self.state.metrics), media_type=CONTENT_TYPE)
 
     async def page(self, request: Request) -> Response:
         """The page, which chooses by its address what to show."""

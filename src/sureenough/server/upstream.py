@@ -24,7 +24,7 @@ from sureenough.answers import resolve_kind
 from sureenough.engines.base import Engine, SharedEngine
 from sureenough.engines.load_balancer import Fate, LoadBalancer, ServerLoad, checked, choose
 from sureenough.engines.local.engine import Local
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.client import LARGEST_ERROR, OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import ConnectError, TransportError
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
 from sureenough.server.responses import (
@@ -52,7 +52,6 @@ LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all re
 FORWARDED: Final = ("content-type", "cache-control", "x-request-id", "retry-after", "openai-processing-ms")
 """Headers of the upstream's response that the client receives."""
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
-LARGEST_ERROR: Final = 65_536
 LEAST_KEY: Final = 16
 """Characters of a key that is masked in responses; a shorter one, such as EMPTY, may be an ordinary word."""
 
