@@ -89,21 +89,13 @@ class TestCluster:
             self._has_node = False
             self._send("kill")
 
-    def processes(self) -> list[psutil.Process]:
-        """All processes that the cluster started, and what these started."""
+    def processes(self, title: str = "") -> list[psutil.Process]:
+        """All processes that the cluster started, and what these started, whose titles hold a text."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                if process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
-
-    def runners(self) -> list[psutil.Process]:
-        """The processes of runners."""
-        found = []
-        for process in self.processes():
-            with suppress(psutil.Error):
-                if "ray::Runner" in " ".join(process.cmdline()):
+                alive = process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE
+                if alive and title in " ".join(process.cmdline()[:1]):
                     found.append(process)
         return found
 

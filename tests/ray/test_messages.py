@@ -173,4 +173,4 @@ def test_ctrl_c_leaves_a_pool_and_no_runner(cluster: TestCluster, dataset: Path,
     assert running.returncode == 130
     assert [line for line in err.splitlines() if " of 16 paths, " not in line] == []  # a slow machine shows progress
     assert out.startswith("13 paths are missing. The same command continues")
-    until(lambda: not cluster.runners(), LONG, 0.1)
+    until(lambda: not cluster.processes("ray::Runner"), LONG, 0.1)

@@ -80,21 +80,21 @@ def test_node_runner_and_command_are_killed_and_the_pool_is_that_of_one_process(
         until(lambda: waiting(PARALLEL, 5), LONG, 0.02)
         server.allowed = 12  # two of them were lost with the node
         until(lambda: waiting(PARALLEL, 10), LONG, 0.02)
-        [runner] = cluster.runners()
+        [runner] = cluster.processes("ray::Runner")
         runner.send_signal(signal.SIGKILL)
         server.allowed = 20  # and two more
         until(lambda: waiting(PARALLEL, 16), LONG, 0.02)
         running.kill()
         _, errors = running.communicate(LONG)
         assert "Traceback" not in errors
-    until(lambda: not cluster.runners(), LONG, 0.1)  # Ray ends those of a command that is gone
+    until(lambda: not cluster.processes("ray::Runner"), LONG, 0.1)  # Ray ends those of a command that is gone
     server.allowed = inf
     done = sureenough(*record_words(server.url, dataset, pool, *words), env=CLEAN, timeout=LONG)
     assert (done.returncode, done.stdout) == (0, f"{pool}: {QUESTIONS} questions, {TOTAL} paths.\n"), done.stderr
     assert rows(pool) == rows(whole)
     assert not journal.exists()
     assert len(server.requests) == TOTAL + 3 * PARALLEL  # what was under way is sampled again, and nothing else
-    until(lambda: not cluster.runners(), LONG, 0.1)
+    until(lambda: not cluster.processes("ray::Runner"), LONG, 0.1)
 
 
 def test_a_live_benchmark_that_loses_a_node_and_its_command(
@@ -117,7 +117,7 @@ def test_a_live_benchmark_that_loses_a_node_and_its_command(
         assert running.poll() is None, running.communicate()
         running.kill()
         running.communicate(LONG)
-    until(lambda: not cluster.runners(), LONG, 0.1)
+    until(lambda: not cluster.processes("ray::Runner"), LONG, 0.1)
     server.allowed = inf
     done = sureenough("bench", *words, env=CLEAN, timeout=LONG)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from tests.in_thread import in_thread, until
@@ -23,16 +22,6 @@ from tests.ray.cluster import TestCluster
 from tests.ray.test_record import LONG, gated
 
 KEY, UPSTREAM_KEY = "client-planted-0123456789", "sk-planted-0123456789"
-
-
-def of_serve(cluster: TestCluster, name: str = "Serve") -> list[psutil.Process]:
-    """The processes of Ray Serve whose title holds a name."""
-    processes = []
-    for process in cluster.processes():
-        with suppress(psutil.Error, IndexError):
-            if name in process.cmdline()[0]:
-                processes.append(process)
-    return processes
 
 
 class Endpoint:
@@ -99,12 +88,12 @@ def test_replicas_outlive_one_of_them_and_drain(cluster: TestCluster, tmp_path: 
         assert None not in names, "every line says whose it is"
         assert "may reach one that does not have its run" in endpoint.client.get("/api/options").json()["refusal"]
 
-        replicas = of_serve(cluster, "ServeReplica")
+        replicas = cluster.processes("ServeReplica")
         assert len(replicas) == 2
         replicas[0].kill()
         for number in range(5):
             until(partial(endpoint.answered, f"{number} + 3?"), LONG, 0.2)
-        until(lambda: len(of_serve(cluster, "ServeReplica")) == 2, LONG, 0.2)  # Ray Serve starts another
+        until(lambda: len(cluster.processes("ServeReplica")) == 2, LONG, 0.2)  # Ray Serve starts another
         assert endpoint.running.poll() is None
 
         server.allowed = len(server.requests) + 3  # the others of this request never end
@@ -118,8 +107,8 @@ def test_replicas_outlive_one_of_them_and_drain(cluster: TestCluster, tmp_path: 
         _, errors = endpoint.running.communicate(LONG)
         assert endpoint.running.returncode == 0, errors
         assert "Traceback" not in errors
-        until(lambda: not of_serve(cluster), LONG, 0.1)
-        assert not of_serve(cluster, "NoticeBoard")
+        until(lambda: not cluster.processes("Serve"), LONG, 0.1)
+        assert not cluster.processes("NoticeBoard")
         files = [file for file in cluster.folder.rglob("*") if file.is_file()]
         for secret in (KEY, UPSTREAM_KEY):
             assert not [file for file in files if secret.encode() in file.read_bytes()]
@@ -133,8 +122,8 @@ def test_a_replica_that_cannot_start(cluster: TestCluster, tmp_path: Path) -> No
     assert "a replica cannot start: " in done.stderr
     assert "missing.gguf" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not of_serve(cluster)
-    assert not of_serve(cluster, "NoticeBoard")
+    assert not cluster.processes("Serve")
+    assert not cluster.processes("NoticeBoard")
 
 
 def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestCluster, tmp_path: Path) -> None:
@@ -150,7 +139,7 @@ def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestC
         with serving(cluster, server.url, tmp_path, "--replicas", "1") as endpoint:
             assert endpoint.ask("1 + 1?").status_code == 200
         assert endpoint.running.returncode == 0
-        until(lambda: not of_serve(cluster), LONG, 0.1)
+        until(lambda: not cluster.processes("Serve"), LONG, 0.1)
 
 
 @pytest.mark.parametrize(

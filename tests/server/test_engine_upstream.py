@@ -11,6 +11,7 @@ import pytest
 import sureenough as se
 from sureenough.engines import Fake
 from sureenough.server.settings import ServerSettings
+from tests.server.sending import post
 from tests.server.serving import ours
 
 
@@ -24,13 +25,8 @@ def url() -> Iterator[str]:
         yield address
 
 
-def post(url: str, **body: Any) -> httpx.Response:
-    body = {"messages": [{"role": "user", "content": "Which?"}]} | body
-    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
-
-
 def test_a_vote_on_its_paths(url: str) -> None:
-    answer = post(url, model="wine@sc").json()
+    answer = post(url, model="wine@sc", sureenough=None).json()
     assert answer["choices"][0]["message"]["content"].lower().split() == ["answer:", "red", "wine"]
     assert list(answer["sureenough"]["votes"].values()) == [8.0]
     chosen = post(url, model="wine", sureenough={"strategy": "sc", "paths": 4}).json()
@@ -40,7 +36,7 @@ def test_a_vote_on_its_paths(url: str) -> None:
 def test_the_page_and_health_know_it(url: str) -> None:
     assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}
     assert "wine@sure" in [model["id"] for model in httpx.get(f"{url}/v1/models").json()["data"]]
-    run = httpx.post(f"{url}/api/runs", json={"model": "wine@sc", "messages": [{"role": "user", "content": "?"}]})
+    run = post(url, "/api/runs", model="wine@sc")
     assert run.status_code == 201, run.text
 
 
@@ -55,6 +51,6 @@ def test_the_page_and_health_know_it(url: str) -> None:
     ],
 )
 def test_what_only_a_server_could_do_is_refused(url: str, body: dict[str, Any], status: int, words: str) -> None:
-    response = post(url, **body)
+    response = post(url, sureenough=None, **body)
     assert response.status_code == status
     assert words in response.json()["error"]["message"]

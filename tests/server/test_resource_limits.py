@@ -21,14 +21,13 @@ from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.sending import BODY, connect, is_open, plain, post
 from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, Upstream, an_upstream, before
+from tests.server.upstream import Upstream, an_upstream, before
 
 
 def test_14_3_messages_without_content_leak_no_slots(upstream: Upstream) -> None:
     limits = ServerLimits(requests=2)
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=limits, log_requests=True)
     calls = [{"role": "user", "content": "3?"}, {"role": "assistant", "tool_calls": []}]
-    with ours(settings) as (url, state):
+    with before(upstream, limits=limits, log_requests=True) as (url, state):
         for _ in range(4):
             assert post(url, messages=[{"role": "user"}]).status_code == 400
             assert post(url, messages=calls).status_code == 200
@@ -138,11 +137,9 @@ def test_14_8_prompts_of_token_numbers_are_one_completion(served: str) -> None:
 def test_a_search_cannot_exceed_the_tokens_of_a_path(strategy: str, fields: Any, longest: int) -> None:
     if strategy.startswith("phi"):
         pytest.importorskip("sklearn")
-    body = {"model": f"tiny@{strategy}", "messages": [{"role": "user", "content": "?"}]} | fields
-    with an_upstream(Manner()) as upstream:
-        limits = ServerLimits(path_tokens=9)
-        with before(upstream, window=4, limits=limits) as (url, _):
-            response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    limits = ServerLimits(path_tokens=9)
+    with an_upstream(Manner()) as upstream, before(upstream, window=4, limits=limits) as (url, _):
+        response = post(url, model=f"tiny@{strategy}", sureenough=None, **fields)
     assert response.status_code == 200, response.text
     assert max(json.loads(sent)["max_tokens"] for sent in upstream.bodies) == longest
     assert response.json()["sureenough"]["tokens"]["kept"] <= longest
@@ -151,15 +148,13 @@ def test_a_search_cannot_exceed_the_tokens_of_a_path(strategy: str, fields: Any,
 def test_a_search_on_an_engine_cannot_exceed_the_tokens_of_a_path() -> None:
     engine = Fake(lambda seed: [], lambda beginning, seed: [[Token("x", 0.5, 9.0)] * 50])
     settings = ServerSettings(engine=engine, models=("mine",), limits=ServerLimits(path_tokens=9))
-    body = {"model": "mine@predictive+sc:runs=1,rollouts=1,max_steps=1", "messages": [{"role": "user", "content": "?"}]}
     with ours(settings) as (url, _):
-        reply = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).json()
+        reply = post(url, model="mine@predictive+sc:runs=1,rollouts=1,max_steps=1", sureenough=None).json()
     assert reply["sureenough"]["tokens"]["kept"] == 9
 
 
 def test_a_search_with_too_many_candidates_is_refused(served: str) -> None:
-    body = {"model": "tiny@phi+sc:beams=64,rollouts=64", "messages": [{"role": "user", "content": "?"}]}
-    response = httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60)
+    response = post(served, model="tiny@phi+sc:beams=64,rollouts=64", sureenough=None)
     assert response.status_code == 400
     assert "4096 candidates per step" in response.json()["error"]["message"]
 
