@@ -29,7 +29,7 @@ def test_two_answers(one: str, two: str, says: str) -> None:
 
 
 def test_as_json() -> None:
-    told = json.loads(sureenough("answers", "--json", "0.5", "1/2").stdout)
+    told = json.loads(printed("answers", "--json", "0.5", "1/2"))
     assert told["same"] is True
     assert [k["kind"] for k in told["keys"]] == ["number", "number"]
 

@@ -31,11 +31,18 @@ sys.argv = ["sureenough", *{words!r}]
 from sureenough.cli import main
 try:
     main()
-except SystemExit:
-    pass
+except SystemExit as ended:
+    assert not ended.code
 print(*[name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
 HEAVY = ("numpy", "scipy.special", "pyarrow", "aiohttp", "matplotlib", "starlette", "torch", "math_verify", "sympy")
+
+
+def fresh(*words: str, **settings: Any) -> tuple[str, set[str]]:
+    """What a command prints in a new interpreter, and which heavy modules it has loaded."""
+    command = [sys.executable, "-c", LOADED.format(words=words, heavy=HEAVY)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, **settings)
+    return done.stdout, set(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -51,9 +58,7 @@ HEAVY = ("numpy", "scipy.special", "pyarrow", "aiohttp", "matplotlib", "starlett
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_verb_loads_no_more_than_it_needs(words: list[str], needed: set[str]) -> None:
-    command = [sys.executable, "-c", LOADED.format(words=words, heavy=HEAVY)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert set(done.stderr.split()) <= needed
+    assert fresh(*words)[1] <= needed
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -208,35 +213,16 @@ def test_the_error_of_an_engine_says_what_its_run_had_sampled(
     assert capsys.readouterr().err == f"sureenough: out of breath{more}\n"
 
 
-SCRIPT = """
-import sys
-sys.argv = ["sureenough"]
-from sureenough.cli import main
-try:
-    main()
-finally:
-    print("numpy" in sys.modules, file=sys.stderr)
-"""
-
-
-def complete(line: str, cwd: Path) -> tuple[set[str], bool]:
-    """The completions of the last word of a line in bash, and whether numpy was imported for them."""
-    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_SUREENOUGH_COMPLETE": "complete_bash"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, env=os.environ | words, cwd=cwd,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.split()), done.stderr.split()[-1] == "True"
-
-
-def test_verbs_are_completed_without_importing_them(tmp_path: Path) -> None:
-    assert complete("sureenough re", tmp_path) == ({"record", "replay"}, False)
-
-
-def test_options_are_completed_beside_a_bad_file_of_defaults(tmp_path: Path) -> None:
+def test_completion_imports_no_verb_and_works_beside_a_bad_file_of_defaults(tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_text("speed = 9")
-    assert complete("sureenough ask --max", tmp_path)[0] == {"--max-tokens", "--max-path-tokens"}
+    for line, completions in (
+        ("sureenough re", {"record", "replay"}),
+        ("sureenough ask --max", {"--max-tokens", "--max-path-tokens"}),
+    ):
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_SUREENOUGH_COMPLETE": "complete_bash"}
+        text, heavy = fresh(cwd=tmp_path, env=os.environ | words)
+        assert set(text.split()) == completions
+        assert not heavy or "ask" in line
 
 
 @pytest.mark.parametrize(

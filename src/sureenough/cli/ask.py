@@ -16,8 +16,9 @@ from typing import Annotated, Final
 
 import typer
 
+from sureenough import reasoner
 from sureenough.api import ask
-from sureenough.cli.engine import EngineOptions, Template, print_hint
+from sureenough.cli.engine import OTHER_MODELS, EngineOptions, Template
 from sureenough.cli.live_display import display
 from sureenough.cli.options import (
     CONFIG,
@@ -35,6 +36,7 @@ from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Spent
 from sureenough.drivers.observers import Observer, WinnerTranscript
 from sureenough.drivers.run_log import LineReader, RunHead, RunLogWriter, save_log
+from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools.durable import check_writable, is_system_file
 from sureenough.spec import resolve
@@ -72,8 +74,8 @@ def command(
     resolve(strategy)  # refused before a model is loaded
     question = _question(question)
     engine = server.any_engine(quiet=quiet)
-    if not quiet:
-        print_hint(engine, question)
+    if not quiet and isinstance(engine, Local) and engine.builtin and (hint := reasoner.hint(question)) is not None:
+        echo(f"Hint: {hint} ({OTHER_MODELS}).", err=True)
     winner = WinnerTranscript()
     started = time.monotonic()
     head: RunHead = {"question": question, "model": server.model or "built-in", "strategy": strategy}

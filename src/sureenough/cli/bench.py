@@ -96,7 +96,7 @@ def command(
         echo("\n".join([*written, *advice(results)]))
         return
     if experiment is None and plan is None:
-        typer.echo(_list_as_json() if as_json else _list())
+        typer.echo(_list(as_json))
         return
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
     named = {"engine": server.plugin} if server.plugin else {"url": server.url or [], "model": server.model}
@@ -171,18 +171,17 @@ def _write_report(run: Path) -> tuple[list[ExperimentResult], list[str]]:
     return results, [report.summary(), *([report.missing] if report.missing else [])]
 
 
-def _list() -> str:
+def _list(as_json: bool) -> str:
+    """Every experiment and every dataset, in a line."""
+    if as_json:
+        experiments = {name: one.about for name, one in paper.EXPERIMENTS.items()}
+        datasets = {name: {"questions": one.count or None, "about": one.about} for name, one in DATASETS.items()}
+        return json.dumps({"experiments": experiments, "datasets": datasets}, ensure_ascii=False)
     lines = ["Experiments: sureenough bench NAME"]
     lines += [f"  {name:14} {one.about}" for name, one in paper.EXPERIMENTS.items()]
     lines += ["", "Datasets: --dataset NAME, NAME=FILE for your own copy, or a FILE of questions"]
     lines += [f"  {name:14} {f'{one.count:,}' if one.count else '':>5}  {one.about}" for name, one in DATASETS.items()]
     return "\n".join(lines)
-
-
-def _list_as_json() -> str:
-    experiments = {name: one.about for name, one in paper.EXPERIMENTS.items()}
-    datasets = {name: {"questions": one.count or None, "about": one.about} for name, one in DATASETS.items()}
-    return json.dumps({"experiments": experiments, "datasets": datasets}, ensure_ascii=False)
 
 
 def _sweeps(texts: Texts) -> tuple[dict[str, list[str]], list[float] | None]:

@@ -182,13 +182,6 @@ def _local(model: str | None, quiet: bool, **options: Any) -> Local:
     return engine
 
 
-def print_hint(engine: Engine, question: str) -> None:
-    """Warn if the built-in model is asked a question unlike any that it was trained on."""
-    hint = reasoner.hint(question) if isinstance(engine, Local) and engine.builtin else None
-    if hint is not None:
-        echo(f"Hint: {hint} ({OTHER_MODELS}).", err=True)
-
-
 def print_counts(engine: Engine) -> None:
     """What each of several servers has done."""
     for one in engine.loads if isinstance(engine, LoadBalancer) else ():
