@@ -13,6 +13,8 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from sureenough.api import aask
 from sureenough.bench.estimate import ProgressMeter
 from sureenough.bench.result import grouped
@@ -72,13 +74,17 @@ def read_runs(file: Path) -> list[LiveRun]:
 def _run_of(line: Json, file: Path) -> LiveRun:
     """A line as a run; its values are checked as far as tables read them."""
     try:
-        run = LiveRun(**line)
-        if not all(isinstance(name, str) for name in run.key[:4]) or not isinstance(run.repeat, int):
-            raise TypeError
+        run = msgspec.convert(line, LiveRun)
         out = run.outcome
-        float(run.total_seconds), out["tiers"], out["reason"]
-        int(run.tokens["total"]), int(out["steps"]), int(out["started"]), int(out["pruned"])
-    except (TypeError, KeyError, ValueError):
+        (
+            out["tiers"],
+            out["reason"],
+            int(run.tokens["total"]),
+            int(out["steps"]),
+            int(out["started"]),
+            int(out["pruned"]),
+        )
+    except (TypeError, KeyError, ValueError, msgspec.ValidationError):
         raise TraceError(
             f"{file} has a line that is not a live run of this version; give another folder with -o"
         ) from None

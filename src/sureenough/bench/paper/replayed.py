@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -58,7 +58,7 @@ from sureenough.bench.recommendation import MARGIN, recommend
 from sureenough.bench.replay import Line, ReplayCell, recorded_paths, reference_cell
 from sureenough.bench.result import Axis, Figure, PoolQuestions, Recommendation, Series, StrategyOnQuestion, grouped
 from sureenough.bench.score import CONFIDENT, agreement
-from sureenough.bench.tables import Cell, Field, Table, columns, known
+from sureenough.bench.tables import Cell, Table, columns, known
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve
@@ -345,23 +345,14 @@ BUDGETS_TABLE: Final = cell_table("budgets", "Accuracy and tokens by voting size
 CAPS_TABLE: Final = cell_table("caps", "Accuracy at equal caps on tokens", [*NAMES, CAP, *FIELDS])
 
 
-class View(NamedTuple):
-    """One way to look at the same runs."""
-
-    title: str
-    x_axis: Axis
-    x: Field[Line]
-    y: Field[Line] = ACCURACY
-    y_axis: Axis = axis(ACCURACY)
-
-
 VOTING: Final = Axis("voting size (budget of paths)", "log")
 VIEWS: Final = {
-    "tokens": View("accuracy against tokens", axis(TOKENS, "log"), TOKENS),
-    "voting": View("accuracy against voting size", VOTING, BUDGET),
-    "voting-tokens": View("tokens against voting size", VOTING, BUDGET, TOKENS, axis(TOKENS, "log")),
-    "caps": View("accuracy at equal caps on tokens", Axis("cap on tokens per question", "log"), CAP),
+    "tokens": ("accuracy against tokens", axis(TOKENS, "log"), TOKENS, ACCURACY),
+    "voting": ("accuracy against voting size", VOTING, BUDGET, ACCURACY),
+    "voting-tokens": ("tokens against voting size", VOTING, BUDGET, TOKENS),
+    "caps": ("accuracy at equal caps on tokens", Axis("cap on tokens per question", "log"), CAP, ACCURACY),
 }
+"""By the name of a figure: its title, the horizontal axis, and the fields of both axes."""
 
 
 def _scaling_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
@@ -413,17 +404,18 @@ def _by_budget_and_cap(results: Results) -> Iterator[Found]:
 
 def _figures(label: str, suffix: str, free: Results, capped: Results) -> Iterator[Figure]:
     """A curve per strategy, each point the plain mean over the sources."""
-    for key, view in VIEWS.items():
+    for key, (title, x_axis, of_x, of_y) in VIEWS.items():
         sources = [grouped(lines, strategy_name) for lines in (capped if key == "caps" else free)]
         curves = []
         for name, lines in sources[0].items():
             if len(sources) == 1:
-                curves.append(series(name, lines, [*map(view.x.number, lines)], view.y))
+                curves.append(series(name, lines, [*map(of_x.number, lines)], of_y))
                 continue
             points = list(zip(*(of_source[name] for of_source in sources), strict=True))
-            x, y = ([mean(map(one.number, same)) for same in points] for one in (view.x, view.y))
+            x, y = ([mean(map(of.number, same)) for same in points] for of in (of_x, of_y))
             curves.append(Series(name, [*x], y))
-        yield Figure(f"{key}-{suffix}", f"{label}: {view.title}", "line", view.x_axis, view.y_axis, curves)
+        y_axis = axis(of_y, "log" if of_y is TOKENS else "linear")
+        yield Figure(f"{key}-{suffix}", f"{label}: {title}", "line", x_axis, y_axis, curves)
 
 
 SCALING: Final = Experiment(

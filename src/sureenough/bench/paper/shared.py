@@ -182,13 +182,12 @@ def compared_table(title: str) -> Part:
         rows: list[list[Cell]] = []
         for group in by_model(results):
             for same in list(zip(*group, strict=True))[1:]:
-                samples = {line.source.dataset: _gains([line]) for line in same}
+                samples = [(line.source.dataset, [line]) for line in same]
                 if len(same) > 1:
-                    samples["all together"] = _gains(same)
-                first = group[0][0].cell.label
-                for dataset, gains in samples.items():
-                    names = [same[0].source.model, dataset, same[0].cell.label, first]
-                    rows.append([*names, *_compared(gains, same[0].cell.options.seed)])
+                    samples.append(("all together", list(same)))
+                for dataset, lines in samples:
+                    names = [same[0].source.model, dataset, same[0].cell.label, group[0][0].cell.label]
+                    rows.append([*names, *_compared(_gains(lines), same[0].cell.options.seed)])
         settings = settings_of([line for lines in results for line in lines])
         yield Table("pooled", title, COLUMNS, rows, [*READING, settings])
 
