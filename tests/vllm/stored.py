@@ -1,10 +1,13 @@
-"""Records of paths, written as the monitor does and read as its socket does."""
+"""Records of paths, written as the monitor does and read as its socket does; and doubles of vLLM's modules."""
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from sureenough.engines.watch.protocol import MissingRecord, PathRecord
 from sureenough.vllm.records import PathRecords
@@ -19,3 +22,15 @@ def add_token(records: PathRecords, slot: int, before: int, low: float, tier: fl
 def record_of(records: PathRecords, key: str, tokens: int | None = None) -> PathRecord | MissingRecord | None:
     """A path's record after so many tokens, by default the latest."""
     return records.read([(key, tokens)])[0]
+
+
+def replace_modules(monkeypatch: pytest.MonkeyPatch, modules: dict[str, dict[str, Any]]) -> None:
+    """Modules of vLLM with these attributes, and the packages that they are in."""
+    for path, attributes in modules.items():
+        names = path.split(".")
+        for name in [".".join(names[:depth]) for depth in range(1, len(names))]:
+            if name not in sys.modules:
+                monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        module = ModuleType(path)
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, path, module)

@@ -9,9 +9,10 @@ import sys
 import tempfile
 import weakref
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, ModuleType, SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from sureenough.engines.watch.protocol import SOCKET_ENV, WINDOW_ENV, WatchReque
 from sureenough.errors import EngineError, EngineRejected
 from sureenough.vllm import engine as in_process
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
+from tests.vllm.stored import replace_modules
 from tests.vllm.test_sampled_tokens import AB, BLANK_LINE, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
@@ -37,6 +39,7 @@ class AsyncLLM:
 
     shutdowns = 0
     itself: AsyncLLM
+    model: str
     frame: FrameType
 
     @classmethod
@@ -47,11 +50,12 @@ class AsyncLLM:
             raise OSError("no such model")
         cls.frame = sys._getframe(1)  # as errors keep it that vLLM remembers
         engine = cls()
+        engine.model = arguments["model"]
         engine.itself = engine  # as a cycle that keeps it until the collector runs
         return engine
 
     def get_tokenizer(self) -> object:
-        if os.environ.get("BAD_TOKENIZER"):
+        if self.model == "bad":
             raise ValueError("no tokenizer")
         return object()
 
@@ -72,19 +76,13 @@ class Parameters(SimpleNamespace):
 
 @pytest.fixture(autouse=True)
 def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content: dict[str, dict[str, Any]] = {
+    modules: dict[str, dict[str, Any]] = {
         "vllm": {"SamplingParams": Parameters},
         "vllm.sampling_params": {"RequestOutputKind": SimpleNamespace(DELTA=0, FINAL_ONLY=2)},
-        "vllm.engine": {},
         "vllm.engine.arg_utils": {"AsyncEngineArgs": dict},
-        "vllm.v1": {},
-        "vllm.v1.engine": {},
         "vllm.v1.engine.async_llm": {"AsyncLLM": AsyncLLM},
     }
-    for name, attributes in content.items():
-        module = ModuleType(name)
-        vars(module).update(attributes)
-        monkeypatch.setitem(sys.modules, name, module)
+    replace_modules(monkeypatch, modules)
     monkeypatch.setattr(in_process, "check_version", lambda: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv(WINDOW_ENV, "9")
@@ -115,21 +113,14 @@ def test_engines_with_other_sampling_parameters_share_the_model_and_its_end(earl
 @pytest.mark.parametrize(
     ("model", "error", "shutdowns"), [("tiny", None, 1), ("missing", "no such model", 0), ("bad", "no tokenizer", 1)]
 )
-def test_nothing_is_left_behind(
-    model: str, error: str | None, shutdowns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_behind(model: str, error: str | None, shutdowns: int, tmp_path: Path) -> None:
     async def use() -> None:
         async with in_process.VLLM(model, longest_window=64):
             pass
 
-    if model == "bad":
-        monkeypatch.setenv("BAD_TOKENIZER", "1")
     before = dict(os.environ)
-    if error is None:
+    with nullcontext() if error is None else pytest.raises((OSError, ValueError), match=error):
         asyncio.run(use())
-    else:
-        with pytest.raises((OSError, ValueError), match=error):
-            asyncio.run(use())
     assert dict(os.environ) == before
     assert not list(tmp_path.iterdir())
     assert AsyncLLM.shutdowns == shutdowns

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +20,7 @@ else:
     torch = require("torch")
 
 from sureenough.vllm.monitor import BatchMonitor
+from tests.vllm.stored import replace_modules
 
 PROCESSOR = "sureenough.vllm.processor"
 
@@ -36,27 +37,16 @@ class MoveDirectionality(Enum):
     SWAP = 1
 
 
-VLLM: dict[str, dict[str, Any]] = {
-    "vllm": {"SamplingParams": SamplingParams},
-    "vllm.v1": {},
-    "vllm.v1.sample": {},
-    "vllm.v1.sample.logits_processor": {
-        "BatchUpdate": SimpleNamespace,
-        "LogitsProcessor": object,
-        "MoveDirectionality": MoveDirectionality,
-    },
-    "vllm.v1.worker": {},
-    "vllm.v1.worker.gpu_input_batch": {"InputBatch": object},
-}
-
-
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Runs the test on the real processor, with some of its methods replaced."""
-    for name, content in VLLM.items():
-        module = ModuleType(name)
-        vars(module).update(content)
-        monkeypatch.setitem(sys.modules, name, module)
+    processors = {"BatchUpdate": SimpleNamespace, "LogitsProcessor": object, "MoveDirectionality": MoveDirectionality}
+    modules: dict[str, dict[str, Any]] = {
+        "vllm": {"SamplingParams": SamplingParams},
+        "vllm.v1.sample.logits_processor": processors,
+        "vllm.v1.worker.gpu_input_batch": {"InputBatch": object},
+    }
+    replace_modules(monkeypatch, modules)
     monkeypatch.delitem(sys.modules, PROCESSOR, raising=False)
     module = importlib.import_module(PROCESSOR)
 

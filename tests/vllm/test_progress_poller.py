@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import uvicorn
+from starlette.responses import JSONResponse, Response
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
@@ -20,9 +20,9 @@ from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.watch import client
 from sureenough.engines.watch.client import MAX_FAILURES, InterruptibleBody, ProgressPoller, Watcher
 from sureenough.engines.watch.protocol import SOCKET_ENV, Progress
-from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
 from sureenough.vllm.records import PathRecords, serve_records
+from tests.vllm.stored import add_token
 
 LONG = 30.0  # nothing here takes that long
 PATHS = 3
@@ -122,7 +122,6 @@ class Growing:
     def __init__(self, records: PathRecords) -> None:
         self.records, self.keys, self.tokens = records, list[str](), 0
         self.ended = asyncio.Event()
-        self.polls = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         key = json.loads((await receive())["body"])["vllm_xargs"]["sure_key"]
@@ -132,20 +131,16 @@ class Growing:
             self.grow()
         await self.ended.wait()
         message = {"role": "assistant", "content": "It is 7."}
-        whole = {
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 9, "completion_tokens": self.tokens},
-        }
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": json.dumps(whole).encode()})
+        usage = {"prompt_tokens": 9, "completion_tokens": self.tokens}
+        whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+        await JSONResponse(whole)(scope, receive, send)
 
-    def grow(self, tokens: int = 2) -> None:
-        for before in range(self.tokens, self.tokens + tokens):
-            results = np.zeros((len(self.keys), RESULT_COLUMNS))
-            results[:, RESULT_TAIL] = 4.0
-            slots = np.arange(len(self.keys))
-            self.records.add_step(slots, np.full(len(self.keys), before, dtype=np.int32), results)
-        self.tokens += tokens
+    def grow(self) -> None:
+        """Two tokens of every path."""
+        for before in (self.tokens, self.tokens + 1):
+            for slot in range(len(self.keys)):
+                add_token(self.records, slot, before, 3.0)
+        self.tokens += 2
 
 
 class Recorder:
@@ -159,8 +154,7 @@ class Recorder:
         if scope["type"] == "http" and scope["path"].endswith("/sureenough/paths"):
             self.polls += 1
             if self.refuses:
-                await send({"type": "http.response.start", "status": 404, "headers": []})
-                await send({"type": "http.response.body", "body": b"[" * 5_000})
+                await Response(b"[" * 5_000, 404)(scope, receive, send)
                 return
 
         async def record(message: Any) -> None:

@@ -30,7 +30,7 @@ def engine(**options: Any) -> OpenAI:
 
 
 def bounded(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, timeout=120))
+    return asyncio.run(asyncio.wait_for(work, timeout=180))
 
 
 def now() -> ServerCounters:

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 import sureenough as se
-from sureenough.core.events import Summary
 from sureenough.engines import Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, as_part
 from sureenough.problems import generate
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE
+from tests.vllm.test_served import bounded
 
 pytestmark = pytest.mark.skipif(BRIDGE is None, reason="needs vLLM in this process: `.ci/vllm .ci/inprocess` has it")
 PROMPT = Prompt.user(generate(3, seed=1)[0].question)
-T = TypeVar("T")
 
 
 def engine(**sampling: Any) -> Bridge:
     assert BRIDGE is not None
     return BRIDGE.sampled(**({"max_path_tokens": 60} | sampling))
-
-
-def bounded(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, timeout=120))
-
-
-async def last_summary(chunks: Any) -> Summary:
-    """What the monitor inside the engine knows of a path."""
-    summaries: list[Summary] = []
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            if chunk.summary is not None:
-                summaries.append(chunk.summary)
-    (summary,) = summaries
-    return summary
 
 
 def test_a_search_reaches_an_answer_and_every_token_is_counted() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import numpy as np
@@ -28,22 +28,18 @@ from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.engines.watch.protocol import parse_summary
 from sureenough.pools import Journal
+from tests.vllm.test_served import bounded
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(URL is None, reason="needs a vLLM server: see .ci/vllm")
 PROMPT = se.Prompt.user("Count to ten.")
 DDC = "ddc-no-width:warmup=4,trust=99,drop=10"  # the whole budget is used
-T = TypeVar("T")
 
 
 def engine(**options: Any) -> OpenAI:
     """Sampling among the 20 likeliest tokens only: if another one is sampled, a chat reply lacks the 20th candidate."""
     common: dict[str, Any] = {"temperature": 2.0, "top_p": 1.0, "max_path_tokens": 200, "extra": {"top_k": 20}}
     return OpenAI(str(URL), "tiny", **(common | options))
-
-
-def bounded(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, timeout=180))
 
 
 class Fates:
@@ -119,31 +115,22 @@ def test_other_strategies(strategy: str) -> None:
     assert inside.votes == pytest.approx(outside.votes, rel=1e-9)
 
 
-class Counts:
-    """Events of a run without signals, by kind."""
-
-    def __init__(self) -> None:
-        self.events: list[ObservedEvent] = []
-
-    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
-        self.events.append(event)
-
-
 @pytest.mark.parametrize("options", [{}, {"chat": False}, {"extra": {"top_k": 20, "stop": ["1"]}}], ids=str)
 @pytest.mark.parametrize("strategy", ["sc", "ac"])
 def test_paths_without_signals_are_the_same_with_nothing_sent_before_their_end(
     strategy: str, options: dict[str, Any]
 ) -> None:
-    seen, wanted = Counts(), Counts()
+    events: list[ObservedEvent] = []
     common: dict[str, Any] = {"paths": 8, "parallel": 1, "extract": lambda text: text[:2]}
-    inside = bounded(se.aask(PROMPT, engine(**options), strategy, observers=[seen], **common))
-    outside = bounded(se.aask(PROMPT, engine(inside=False, **options), strategy, observers=[wanted], **common))
+    observers = [lambda event, *_: events.append(event)]
+    inside = bounded(se.aask(PROMPT, engine(**options), strategy, observers=observers, **common))
+    outside = bounded(se.aask(PROMPT, engine(inside=False, **options), strategy, **common))
     assert replace(inside, tokens=outside.tokens) == outside
     assert replace(inside.tokens, cached=0) == replace(outside.tokens, cached=0)  # the later run has more cached
-    reports = [event for event in seen.events if isinstance(event, PathReport)]
+    reports = [event for event in events if isinstance(event, PathReport)]
     assert sum(bool(report.text) for report in reports) <= inside.started  # all text comes at once
     assert not any(report.confidence is not None for report in reports)
-    assert not any(event.summary for event in seen.events if isinstance(event, Ended))
+    assert not any(event.summary for event in events if isinstance(event, Ended))
 
 
 @pytest.mark.parametrize("limit", [{"deadline": 1.5}, {"max_tokens": 900}, {}], ids=str)

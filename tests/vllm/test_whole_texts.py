@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureenough.vllm.middleware import FEWEST, WholeTexts, decode_whole_texts
+from tests.vllm.stored import replace_modules
 
 BYTES = st.lists(st.sampled_from([*b"ab 7", *"é😀".encode()]), max_size=4 * FEWEST)
 END = 256
@@ -113,13 +113,12 @@ def test_a_decoder_that_cannot_do_it_is_left_as_it_was(stream: type[Stream]) -> 
 
 
 def test_vllms_detokenizer_is_replaced_once_and_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("vllm.v1.engine.detokenizer")
-    for package in ("vllm", "vllm.v1", "vllm.v1.engine"):
-        monkeypatch.setitem(sys.modules, package, SimpleNamespace(__path__=[]))
-    for known in (None, module):  # this vLLM has no such module, or the class has another name
-        monkeypatch.setitem(sys.modules, module.__name__, known)
-        decode_whole_texts()
-    module.FastIncrementalDetokenizer = OneByOne
+    replace_modules(monkeypatch, {"vllm.v1.engine": {}})
+    decode_whole_texts()  # this vLLM has no such module
+    replace_modules(monkeypatch, {"vllm.v1.engine.detokenizer": {}})
+    decode_whole_texts()  # or the class has another name
+    replace_modules(monkeypatch, {"vllm.v1.engine.detokenizer": {"FastIncrementalDetokenizer": OneByOne}})
+    module: Any = sys.modules["vllm.v1.engine.detokenizer"]
     decode_whole_texts()
     replaced = module.FastIncrementalDetokenizer
     decode_whole_texts()
