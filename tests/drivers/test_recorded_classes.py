@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Sequence
-from pathlib import Path
-from typing import Any
 
 import sureenough as se
 from sureenough.answers.kinds import FunctionJudge
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import classes_or_own
-from sureenough.drivers.run_log import RunLogWriter, read_ends, save_log
 from sureenough.engines import Fake
 
 ANSWERS = ("yes", "Yes", "no", "no")
 KIND = se.judge(key=str.casefold)
 
 
-def ask(**options: Any) -> se.Outcome:
+def ask() -> se.Outcome:
     """A run in which the seed of a path decides its answer."""
     engine = Fake(lambda seed: [[se.Token(rf"\boxed{{{ANSWERS[seed % 4]}}}", 0.5, 9.0)]])
-    return se.ask("?", engine, "sc", paths=24, kind=KIND, **options)
+    return se.ask("?", engine, "sc", paths=24, kind=KIND)
 
 
 def replay(out: se.Outcome, classes: Sequence[Sequence[str]]) -> se.Outcome:
@@ -41,16 +37,6 @@ def test_a_replay_with_a_runs_classes_asks_no_judge() -> None:
     assert {answer for group in out.classes for answer in group} == set(ANSWERS)
     again = replay(out, out.classes)
     assert (again.votes, again.classes, again.notes) == (out.votes, out.classes, ())
-
-
-def test_the_log_of_a_run_has_its_classes(tmp_path: Path) -> None:
-    log = RunLogWriter({"question": "?"})
-    out = ask(observers=[log])
-    log.end(out)
-    save_log(tmp_path / "run.jsonl", log.with_texts())
-    result = read_ends(tmp_path / "run.jsonl")[1]["result"]
-    assert replay(out, result["classes"]).votes == out.votes
-    assert json.loads(log.lines[-1])["result"]["classes"] == [list(group) for group in out.classes]
 
 
 def test_new_answers_join_the_classes_that_the_judge_finds() -> None:

@@ -22,16 +22,12 @@ LONGEST_NAME: Final = 230
 
 def sync_folder(folder: Path) -> None:
     """Make renamed and new files of a folder durable; systems that cannot open a folder need no such call."""
-    try:
+    with suppress(OSError):  # and some network file systems refuse
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass  # some network file systems refuse
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def own_file(file: Path, ending: str) -> Path:

@@ -242,11 +242,8 @@ class Journal(Mapping[Key, RecordedPath], AbstractContextManager["Journal"]):
     def __len__(self) -> int:
         return sum(map(len, self._offsets.values()))
 
-    def close(self) -> None:
-        self._lines.close()
-
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._lines.close()
 
 
 def journal_of(output: Path) -> Path:
