@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.core.confidence import TIER_NONE, Floats, Monitor, Windows, scan
+from sureenough.core.confidence import Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
-from sureenough.engines.watch.protocol import TIERS
+from sureenough.engines.watch.protocol import TIER_NONE, TIERS
 from sureenough.vllm.kernels.steps import (
     END_LOGIT,
     RESULT_COLUMNS,

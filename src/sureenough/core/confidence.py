@@ -24,13 +24,6 @@ ILL_CONDITIONED: Final = 1e-6
 """If a window's centred sum of squares is below this share of the shifted one, subtraction has cancelled too many
 digits, and the window is summed again in two passes."""
 
-# The sums of a block so far (running sums), and of the rest of the block before it (suffix sums).
-SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = range(5)
-SUFFIX_COLUMNS: Final = 5
-
-# Tiers as numbers: no test has failed yet, or the first one that did.
-TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0
-
 # Structural instability R of a window, from four sums instead of an eigendecomposition.
 #
 # With a = sum (conf-mean)^2, b = sum (conf-mean) v, c = sum v^2 the 2x2 covariance has its eigenvalues at (a + c ±
@@ -85,21 +78,6 @@ def instability_from_arrays(
     isotropy[flat] = 0.0
     penalty[flat | (rise >= 0.0) | (h == 0.0)] = 0.0
     return isotropy, penalty, ill_conditioned
-
-
-def suffix_sums(conf: Floats, peak: Floats, before: float) -> Floats:
-    """The sums (rows SUM_D to SUM_PEAK) of a full block from each position to its end, and a last column of zeros.
-
-    They are shifted by the block's last token, as is the block that follows it.
-    """
-    backward = np.empty((SUFFIX_COLUMNS, len(conf) + 1))  # zeros first, then the block from its last token on
-    backward[:, 0] = 0.0
-    values = backward[:, 1:]
-    d, v = (conf - conf[-1])[::-1], np.empty(len(conf))
-    v[:-1], v[-1] = conf[:0:-1] - conf[-2::-1], conf[0] - before
-    values[SUM_D], values[SUM_DD], values[SUM_DV], values[SUM_VV] = d, d * d, d * v, v * v
-    values[SUM_PEAK] = (peak - peak[-1])[::-1]
-    return np.cumsum(backward, axis=1)[:, ::-1]
 
 
 # All windows of finished paths at once: group peak, group conf and instability, in O(n).
@@ -357,10 +335,13 @@ class Monitor:
         return (self._d + n * self._conf_shift) / n if n else 0.0
 
     def _end_block(self) -> None:
-        """Form the suffix sums of the block, which is full, and begin the next one."""
+        """Form the suffix sums of the block, which is full, and begin the next one, both shifted by its last token."""
         before = self._previous_conf[-1] if self._previous_conf else self._conf[0]
         self._conf_shift, self._peak_shift = self._conf[-1], self._peak[-1]
-        sums = suffix_sums(np.array(self._conf), np.array(self._peak), before).tolist()
+        d, v = np.array(self._conf) - self._conf_shift, np.diff(self._conf, prepend=before)
+        terms = np.zeros((5, len(d) + 1))  # at the end, nothing is left of the block
+        terms[:, :-1] = d, d * d, d * v, v * v, np.array(self._peak) - self._peak_shift
+        sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1].tolist()
         self._suffix_d, self._suffix_dd, self._suffix_dv, self._suffix_vv, self._suffix_p = sums
         self._d = self._dd = self._dv = self._vv = self._p = 0.0
         self._previous_conf, self._conf, self._peak = self._conf, [], []

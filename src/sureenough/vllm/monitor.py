@@ -14,15 +14,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sureenough.core.confidence import LOGPROB_FLOOR, SUFFIX_COLUMNS, TIER_NONE, Floats
+from sureenough.core.confidence import LOGPROB_FLOOR, Floats
 from sureenough.core.pruning import Gate
-from sureenough.engines.watch.protocol import K, WatchRequest
+from sureenough.engines.watch.protocol import TIER_NONE, K, WatchRequest
 from sureenough.vllm.kernels.steps import (
     BLOCK_ROWS,
     END_LOGIT,
     GATE_COLUMNS,
     RESULT_COLUMNS,
     STATE_COLUMNS,
+    SUFFIX_COLUMNS,
     BatchState,
     HostPath,
 )

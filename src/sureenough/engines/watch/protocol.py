@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sureenough.core.confidence import TIER_DROP, TIER_NONE, TIER_RISK, Floats, scan
+from sureenough.core.confidence import Floats, scan
 from sureenough.core.events import Summary
 from sureenough.core.pruning import Gate, Tier
 from sureenough.errors import UsageError
@@ -189,6 +189,7 @@ def can_prune(gate: Gate) -> bool:
 
 # -- what the monitor reports of a path
 
+TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
 UNKNOWN_PATH: Final = "no path of that name was watched"
 

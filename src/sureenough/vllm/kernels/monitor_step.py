@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from sureenough.core import confidence
+from sureenough.engines.watch import protocol
 from sureenough.vllm.kernels import steps
 
 
@@ -19,9 +20,9 @@ def _constants(*names, module=steps):
 
 
 ILL_CONDITIONED = tl.constexpr(confidence.ILL_CONDITIONED)
-TIER_NONE, TIER_DROP, TIER_RISK = _constants("TIER_NONE", "TIER_DROP", "TIER_RISK", module=confidence)
-SUM_D, SUM_DD, SUM_DV, SUM_VV = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", module=confidence)
-SUM_PEAK, SUFFIX_COLUMNS = _constants("SUM_PEAK", "SUFFIX_COLUMNS", module=confidence)
+TIER_NONE, TIER_DROP, TIER_RISK = _constants("TIER_NONE", "TIER_DROP", "TIER_RISK", module=protocol)
+SUM_D, SUM_DD, SUM_DV, SUM_VV = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV")
+SUM_PEAK, SUFFIX_COLUMNS = _constants("SUM_PEAK", "SUFFIX_COLUMNS")
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
 LOWEST, TIER, STATE_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS")
 TOTAL_PEAK, TOTAL_CONF = _constants("TOTAL_PEAK", "TOTAL_CONF")

@@ -10,11 +10,15 @@ from __future__ import annotations
 from array import array
 from typing import Any, Final, NamedTuple
 
-from sureenough.core.confidence import SUFFIX_COLUMNS, TIER_NONE, Monitor
+from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate
-from sureenough.engines.watch.protocol import TIERS
+from sureenough.engines.watch.protocol import TIER_NONE, TIERS
 
 TIER_NUMBERS: Final = {tier: number for number, tier in TIERS.items()}
+
+# The sums of a block so far (running sums), and of the rest of the block before it (suffix sums).
+SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = range(5)
+SUFFIX_COLUMNS: Final = 5
 
 # What else is kept of a path from token to token, in the same row as its running sums.
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF, LOWEST, TIER = range(SUFFIX_COLUMNS, SUFFIX_COLUMNS + 5)
