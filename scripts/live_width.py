@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 import sureenough as se
+from sureenough.datasets.load import load
 from sureenough.engines.base import Engine, SharedEngine
-from sureenough.problems import generate
 from sureenough.strategies import DEFAULT_STRATEGY
 
 PARALLEL = 16
@@ -51,7 +51,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=4, help="of every level")
     parser.add_argument("--levels", type=int, nargs="+", default=[2, 3, 4])
     options = parser.parse_args()
-    problems = [problem for level in options.levels for problem in generate(level, 7, options.questions)]
+    arith = load("arith").problems
+    problems = [p for level in options.levels for p in [p for p in arith if p.level == level][: options.questions]]
     engine = se.Local()
     engine.prepare()
     asyncio.run(measure(engine, options.strategy, [problem.question for problem in problems]))

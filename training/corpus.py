@@ -8,10 +8,9 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
+from arithmetic import FAMILIES, LEVELS
 from shape import CLOSE, PAD, prompt_tokens
 from working import solve
-
-from sureenough.problems import FAMILIES, LEVELS
 
 ROW = 1024
 SHARES = (1, 1.5, 2, 2.5, 3)

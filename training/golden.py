@@ -12,11 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from arithmetic import LEVELS, generate
 from export import SHIPPED, to_folder
 from shape import CLOSE
 from transformers import AutoTokenizer, Qwen3ForCausalLM
-
-from sureenough.problems import LEVELS, generate
 
 EACH = 4
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from arithmetic import GeneratedProblem, generate
 from shape import CLOSE, PAD, prompt_tokens
-
-from sureenough.problems import GeneratedProblem, generate
 
 BOX = re.compile(r"\\boxed\{(-?\d+)\}")
 WINDOW = 32

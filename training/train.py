@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from arithmetic import generate
 from corpus import corpus
 from measure import sample, table
 from shape import config, save_tokenizer
 from transformers import Qwen3ForCausalLM
-
-from sureenough.problems import generate
 
 
 def options() -> argparse.Namespace:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from sureenough.problems import Equation, GeneratedProblem, Op, Tree, terms, value, write
+from arithmetic import Equation, GeneratedProblem, Op, Tree, terms, value, write
 
 HASTE = (0.15, 0.45, 0.85)
 """How often a solution skips the working of a large step; one of these is drawn for each solution."""

@@ -30,7 +30,6 @@ from peer_programs import HERE, PEERS, Recording
 
 import sureenough as se
 from sureenough.answers import grade
-from sureenough.problems import generate
 
 OURS = ("sc", "ac", "ac, one at a time", "esc", "deepconf-low", "ddc", "sure", "sure, one at a time")
 PATHS = 32
@@ -148,6 +147,9 @@ def line_of(row: Row) -> str:
 
 def write_problems(file: Path) -> None:
     """The generated problems of the comparison, with their answers."""
+    sys.path.append(str(Path(__file__).parents[2] / "training"))
+    from arithmetic import generate
+
     with file.open("w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(["id", "question", "gold", "level"])

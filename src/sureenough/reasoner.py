@@ -24,6 +24,9 @@ class Card(NamedTuple):
     window: int
     template: str
     longest: int  # a path with more tokens will not find an answer any more
+    words: frozenset[str]  # and signs, of the problems it was trained on
+    longest_number: int  # digits of the longest number in these
+    example: str  # one of them
 
 
 @cache
@@ -31,7 +34,10 @@ def card(weights: Path = FILE) -> Card:
     """The settings of the model."""
     try:
         table: dict[str, Any] = json.loads(weights.with_suffix(".json").read_text("utf-8"))
-        return Card(str(table["sha256"]), int(table["window"]), str(table["template"]), int(table["longest"]))
+        return Card(
+            str(table["sha256"]), int(table["window"]), str(table["template"]), int(table["longest"]),
+            frozenset(str(table["words"]).split()), int(table["longest_number"]), str(table["example"]),
+        )  # fmt: skip
     except (OSError, ValueError, KeyError):
         raise UsageError(f"the built-in model is missing from this installation; {AGAIN}, or name another") from None
 
@@ -51,6 +57,8 @@ def file(weights: Path = FILE) -> Path:
     return weights
 
 
+WORDS: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
+"""Words, numbers and signs."""
 LIMITS: Final = "answered by the built-in model, which knows school arithmetic only"
 
 
@@ -61,30 +69,18 @@ def notes(question: str) -> tuple[str, ...]:
 
 
 def hint(question: str) -> str | None:
-    """A warning if a question has words that the model has never seen; None otherwise."""
-    known, example = _training_words()
-    unknown = [word for word in _words(question) if word not in known]
-    if not unknown:
+    """A warning if a question has words, or longer numbers, that the model has never seen; None otherwise."""
+    known = card()
+    unknown = [word for word in WORDS.findall(question.lower()) if word not in known.words]
+    strange = [
+        f"a number of {len(word)} digits" if word.isdigit() else word
+        for word in unknown
+        if not word.isdigit() or len(word) > known.longest_number
+    ]
+    if not strange:
         return None
-    named = ", ".join(repr(word) for word in list(dict.fromkeys(unknown))[:4])
+    named = ", ".join(repr(word) for word in list(dict.fromkeys(strange))[:4])
     return (
         f"the built-in model has never seen {named}, so its answer means little here; it knows questions such as "
-        f"{example!r}"
+        f"{known.example!r}"
     )
-
-
-def _words(text: str) -> list[str]:
-    """Words and signs; a number is represented by its length."""
-    words = re.findall(r"[^\W\d_]+|\d+|[^\w\s]|_", text.lower())
-    return [f"a number of {len(word)} digits" if word.isdigit() else word for word in words]
-
-
-@cache
-def _training_words() -> tuple[frozenset[str], str]:
-    """Every word of the problems it was trained on, numbers up to the longest of theirs, and one of the problems."""
-    from sureenough.problems import LEVELS, generate
-
-    questions = [problem.question for level in LEVELS for problem in generate(level, n=300)]
-    longest = max(map(len, re.findall(r"\d+", " ".join(questions))))
-    words = {word for question in questions for word in _words(question)}
-    return frozenset(words | {f"a number of {n} digits" for n in range(1, longest + 1)}), questions[0]

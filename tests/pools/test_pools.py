@@ -17,7 +17,6 @@ from sureenough.datasets.files import load
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, PoolInfo, PoolWriter, Question, RecordedPath, write_pool
 from sureenough.pools.schema import REQUIRED
-from sureenough.problems import generate
 
 
 def question(name: str = "q1", paths: int = 3, tokens: int = 5) -> Question:
@@ -90,10 +89,7 @@ def test_the_pool_with_texts_is_what_its_card_says() -> None:
     pool = Pool(PROBLEMS_POOL)
     questions = list(pool)
     for question, problem in zip(questions, load(PROBLEMS), strict=True):
-        level, seed, number = map(int, problem.id.split("-")[1:])
-        made = generate(level, seed, number + 1)[-1]
         assert (question.id, question.text, question.gold) == (problem.id, problem.question, problem.gold)
-        assert (made.question, made.gold, made.level) == (question.text, question.gold, question.level)
     assert {len(q.paths) for q in questions} == {32}
     assert all(len(path.text or "") == path.tokens for q in questions for path in q.paths), "one token per character"
     assert (pool.tokens, pool.info.window, pool.info.model) == (77_812, 32, "built-in")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from arithmetic import FAMILIES, LEVELS, GeneratedProblem, generate
 
 import sureenough as se
-from sureenough.problems import FAMILIES, LEVELS, GeneratedProblem, generate
+from sureenough import reasoner
+from sureenough.data import ARITHMETIC, PROBLEMS
+from sureenough.datasets.load import load
 from tests.problems.reckon import reckon
 
 MANY = [problem for level in LEVELS for problem in generate(level, seed=5, n=400)]
@@ -42,6 +46,22 @@ def test_they_are_the_same_for_ever() -> None:
     ]
     assert generate(3, seed=1, n=40)[:10] == generate(3, seed=1, n=10)
     assert generate(3, seed=1, n=10) != generate(3, seed=2, n=10)
+
+
+@pytest.mark.parametrize("file", [ARITHMETIC, PROBLEMS])
+def test_questions_that_ship_are_generated(file: Path) -> None:
+    for problem in load(str(file)).problems:
+        level, seed, number = map(int, problem.id.split("-")[1:])
+        made = generate(level, seed, number + 1)[-1]
+        assert (problem.question, problem.gold, problem.level) == (made.question, made.gold, made.level)
+
+
+def test_the_words_that_the_model_knows_are_those_of_its_problems() -> None:
+    questions = [problem.question for level in LEVELS for problem in generate(level, n=300)]
+    words = {word for question in questions for word in reasoner.WORDS.findall(question.lower())}
+    numbers = {word for word in words if word.isdigit()}
+    assert reasoner.card().words == words - numbers
+    assert (reasoner.card().longest_number, reasoner.card().example) == (max(map(len, numbers)), questions[0])
 
 
 def test_every_level_has_every_family_and_no_question_twice() -> None:

@@ -6,9 +6,9 @@ import re
 from random import Random
 
 import pytest
+from arithmetic import FAMILIES, LEVELS
 from working import HASTE, Writer, solve
 
-from sureenough.problems import FAMILIES, LEVELS
 from tests.problems.reckon import reckon
 
 CHAIN = re.compile(r"(?<![\dx.*+=-])-?[\d(][\d+*/()=-]*\d(?![\dx])")

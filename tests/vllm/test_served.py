@@ -9,11 +9,11 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 import pytest
+from arithmetic import generate
 
 import sureenough as se
 from sureenough.engines.base import as_part
 from sureenough.engines.openai.client import OpenAI, ServerCounters
-from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(

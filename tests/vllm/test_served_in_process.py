@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from arithmetic import generate
 
 import sureenough as se
 from sureenough.engines import Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, as_part
-from sureenough.problems import generate
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE
 from tests.vllm.test_served import bounded

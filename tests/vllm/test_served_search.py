@@ -7,10 +7,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+from arithmetic import generate
 
 import sureenough as se
 from sureenough.engines.base import End, ExtendOptions, as_part
-from sureenough.problems import generate
 from tests.vllm.test_served import bounded, engine, now
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems import GeneratedProblem
+from arithmetic import GeneratedProblem
 
 MOST: Final = 999
 """No intermediate result may be larger."""

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+from arithmetic import Op, Tree, value, write
 from searcher.countdown import MOST, Countdown
 from searcher.trace import Trace
-
-from sureenough.problems import Op, Tree, value, write
 
 METHODS = ("depth", "best", "beam")
 HEURISTICS = {"gap": 3, "near": 2, "sum": 2, "factor": 1, "any": 1}

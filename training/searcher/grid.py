@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems import GeneratedProblem
+from arithmetic import GeneratedProblem
 
 QUESTION: Final = (
     "A {0}x{0} grid has walls at {1}. What is the smallest number of steps from {2} to {3}? "

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from arithmetic import LEVELS, GeneratedProblem
 from searcher import countdown, grid
-
-from sureenough.problems import LEVELS, GeneratedProblem
 
 __all__ = ["COLLECTIONS", "LEVELS", "GeneratedProblem", "generate"]
 

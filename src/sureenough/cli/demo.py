@@ -9,7 +9,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
@@ -29,7 +28,6 @@ from sureenough.drivers.run_log import RunLogWriter
 from sureenough.engines.local.engine import Local
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
-from sureenough.problems import GeneratedProblem, generate
 
 COMPARED: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
@@ -44,11 +42,6 @@ LEGEND: Final = (
     "of the recommendation; replay's table has one by resampling, which is too narrow if few questions changed).",
     "tokens: generated per question, over all paths. saving: tokens of plain voting divided by these.",
 )
-
-
-def live_problem() -> GeneratedProblem:
-    """About half of its paths go wrong, and most of these lose confidence on the way. It takes about 10,000 tokens."""
-    return generate(5, seed=3, n=2)[-1]
 
 
 def command(
@@ -76,10 +69,12 @@ def command(
 
 def _ask_live(quiet: bool) -> dict[str, Any] | None:
     """Ask the question, and show its recording if no live run could show how a vote settles; the outcome as JSON."""
-    problem = live_problem()
+    pool = Pool(PROBLEMS_POOL)
+    question = next(iter(pool))  # half of its paths go wrong, most of them visibly; it takes about 10,000 tokens
+    text, gold = question.text or "", question.gold or ""
     say = (lambda text: None) if quiet else echo
     say(f"A hard question for the tiny built-in model, sampled up to {PATHS} times on this machine:")
-    say(f"  {problem.question}")
+    say(f"  {text}")
     answer: dict[str, Any] | None = None
     try:
         engine = Local(slots=PARALLEL)
@@ -87,20 +82,20 @@ def _ask_live(quiet: bool) -> dict[str, Any] | None:
         started = time.monotonic()
         with display(quiet, plain=False) as readers:
             log = RunLogWriter({}, *readers)
-            out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL,
+            out = ask(text, engine, STRATEGY, paths=PATHS, parallel=PARALLEL,
                       hurry=None, deadline=DEADLINE, observers=[log])  # fmt: skip
         full_tokens, seconds = log.view.summary.get("full_budget_tokens"), time.monotonic() - started
-        right = out.answer is not None and same(out.answer, problem.gold)
-        answer = asdict(problem) | {"right": right, "full_tokens": full_tokens, "seconds": seconds} | out.to_json()
-        say(f"{explained(out, problem.gold, full_tokens)} That took {seconds:.1f} s.\n")
+        right = out.answer is not None and same(out.answer, gold)
+        answer = out.to_json() | {
+            "question": text, "gold": gold, "right": right, "full_tokens": full_tokens, "seconds": seconds
+        }  # fmt: skip
+        say(f"{explained(out, gold, full_tokens)} That took {seconds:.1f} s.\n")
     except UsageError as error:
         echo(f"It cannot be asked live: {error}.", err=True)
     if answer is None or answer["reason"] == "deadline":
-        pool = Pool(PROBLEMS_POOL)
-        paths = next(question.paths for question in pool if question.id == problem.id)
-        out = replay(paths, STRATEGY, window=pool.info.window)
+        out = replay(question.paths, STRATEGY, window=pool.info.window)
         say("The same question as it was recorded:")
-        say(explained(out, problem.gold, sum(path.tokens for path in paths)) + "\n")
+        say(explained(out, gold, sum(path.tokens for path in question.paths)) + "\n")
     return answer
 
 

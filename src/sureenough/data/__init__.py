@@ -11,5 +11,7 @@ PROBLEMS: Final = Path(__file__).with_name("problems.csv")
 """Generated problems that the built-in model can solve."""
 PROBLEMS_POOL: Final = PROBLEMS.with_suffix(".parquet")
 """Its recorded paths on these problems, with all texts."""
+ARITHMETIC: Final = Path(__file__).with_name("arith.csv")
+"""The dataset `arith`: generated problems in five levels."""
 REASONER: Final = Path(__file__).with_name("reasoner.gguf")
 """The built-in model; reasoner.json beside it has its checksum and what it suggests."""

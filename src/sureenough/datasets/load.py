@@ -83,7 +83,7 @@ def load(
     Args:
         dataset: such as math500, math500=copy.jsonl, or questions.csv.
         limit: use only the first questions; the file may then have any number of them.
-        seed: of shuffled choices and generated questions.
+        seed: of shuffled choices.
         columns: the columns of a file: {"question": "problem", "gold": "solution"}.
         kind: of answer, instead of the dataset's own.
         template: instead of the dataset's own.
@@ -94,8 +94,7 @@ def load(
     kind, own_template = chosen.kind if kind is None else kind, template is not None
     resolve_kind(kind)
     chosen = replace(chosen, kind=kind, template=template if own_template else chosen.template)
-    if chosen.make is not None and file is None:
-        return Loaded(chosen, chosen.make(seed)[:limit], own_template)
+    file = file or chosen.file
     source = str(file) if file is not None else f"{chosen.name} from the hub"
     problems = read_file(
         file or fetch(chosen),

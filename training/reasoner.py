@@ -1,9 +1,9 @@
 """How good the built-in model is, level by level: the table and the figures of docs/reasoner.md.
 
 pip install '.[local,bench]'
-python scripts/reasoner.py problems arith.jsonl [SEED]
+python training/reasoner.py problems arith.jsonl [SEED]
 sureenough record arith.jsonl -o arith.parquet --paths 32 --parallel 32 --no-text
-python scripts/reasoner.py draw arith.parquet docs/
+python training/reasoner.py draw arith.parquet docs/
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from arithmetic import LEVELS, generate
 
 from sureenough.bench import Comparison, compare
 from sureenough.pools import Pool
-from sureenough.problems import LEVELS, generate
 
 SEED: Final = 2026
 EACH: Final = 100
