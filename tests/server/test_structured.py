@@ -203,6 +203,21 @@ def test_kinds_in_requests_and_of_the_operator() -> None:
                 ask(own, sureenough={"kind": kind})
 
 
+def test_langchain_reads_the_vote() -> None:
+    langchain = pytest.importorskip("langchain_openai")
+    from pydantic import BaseModel
+
+    class Price(BaseModel):
+        total: float
+        currency: str
+
+    with serving(PRICES) as (own, _):
+        model = langchain.ChatOpenAI(
+            model="tiny@sc", base_url=str(own.base_url), api_key="none", extra_body={"sureenough": {"paths": 3}}
+        )
+        assert model.with_structured_output(Price).invoke("How much?") == Price(total=5, currency="EUR")
+
+
 @pytest.mark.parametrize("arguments", ["{", "null", "5", "[]", '{"a": 1, "a": 2}', '{}, "x": 1', "{} }", "[" * 3000])
 def test_calls_with_arguments_that_are_not_an_object_are_not_returned(arguments: str) -> None:
     with serving([[("look", arguments)]]) as (asked, _):
