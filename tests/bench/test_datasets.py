@@ -45,7 +45,7 @@ def test_every_dataset_says_what_it_is() -> None:
     for name, one in DATASETS.items():
         assert one.name == name
         assert one.template is None or "{question}" in one.template
-        assert (one.hub is None) == (one.file is not None)
+        assert (one.hub is None) == (one.make is not None)
 
 
 def test_math500_as_the_hub_has_it(tmp_path: Path) -> None:

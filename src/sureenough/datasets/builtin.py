@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Final
 
 from sureenough.answers import Judge, resolve_kind
 from sureenough.data import ARITHMETIC
-from sureenough.datasets.files import DatasetProblem, Row
+from sureenough.datasets.files import DatasetProblem, Row, load
 from sureenough.errors import UsageError
 
 
@@ -35,8 +34,8 @@ class Dataset:
     about: str  # one line: what it is, and its licence
     count: int | None = None  # questions in a complete copy
     hub: Hub | None = None
-    file: Path | None = None  # that comes with a package
     read: Callable[[Row, int], Row] = lambda row, seed: row  # to our columns, see files.COLUMNS; the seed shuffles
+    make: Callable[[int], list[DatasetProblem]] | None = None  # the questions themselves; the seed may choose them
     template: str | None = None  # by default what the kind of answer asks for
     kind: str = "math"  # of answer, unless a row has its own
     numeric: bool = False  # every answer is a number
@@ -129,7 +128,7 @@ ARITH: Final = Dataset(
     "arith",
     "Arithmetic in five levels, made by a program",
     count=200,
-    file=ARITHMETIC,
+    make=lambda seed: load(ARITHMETIC),
     numeric=True,
 )
 

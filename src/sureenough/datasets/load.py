@@ -94,7 +94,8 @@ def load(
     kind, own_template = chosen.kind if kind is None else kind, template is not None
     resolve_kind(kind)
     chosen = replace(chosen, kind=kind, template=template if own_template else chosen.template)
-    file = file or chosen.file
+    if chosen.make is not None and file is None:
+        return Loaded(chosen, chosen.make(seed)[:limit], own_template)
     source = str(file) if file is not None else f"{chosen.name} from the hub"
     problems = read_file(
         file or fetch(chosen),

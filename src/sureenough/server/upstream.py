@@ -249,8 +249,6 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
         else:
             file = settings.models[0] if settings.models else None
             model = Local(file, slots=LOCAL_PATHS, window=settings.window, timeouts=times)
-            if model.builtin:
-                await asyncio.to_thread(reasoner.hint, "")  # its vocabulary, which takes a moment
             connection = (await stack.enter_async_context(model.open(parallel=LOCAL_PATHS))).connection
             one = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
             template = settings.template or template_of(judge, model.template)
