@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sureenough.core.options import COUNT, option
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
-from sureenough.core.stop_rules import Posterior, Share, never
+from sureenough.core.stop_rules import Posterior, Share, StopRule, never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence, by_count
 from sureenough.errors import UsageError
@@ -148,6 +149,16 @@ def test_bad_specs_are_refused_with_the_known_names(text: str, message: str) -> 
     with pytest.raises(UsageError) as refused:
         parse(text)
     assert message in str(refused.value)
+
+
+def test_two_parts_with_an_option_of_one_name_are_refused() -> None:
+    @dataclass(frozen=True)
+    class Cooling(StopRule):
+        temperature: float = option(1.0, "at which it stops", COUNT)
+
+    twice = replace(STRATEGIES["cisc"], name="twice", stop=Cooling())
+    with pytest.raises(UsageError, match="two parts of the strategy twice have the option temperature; rename one"):
+        render(twice)
 
 
 def test_a_strategy_is_a_string_or_a_strategy() -> None:

@@ -49,7 +49,10 @@ def options(strategy: Strategy) -> dict[str, Option]:
     if strategy.warmup:
         known["warmup"] = Option("warmup", None, int, "paths that run to their end before anything is decided")
     for name in PARTS:
-        known |= marked_options(getattr(strategy, name), name)
+        own = marked_options(getattr(strategy, name), name)
+        if twice := own.keys() & known.keys():
+            raise UsageError(f"two parts of the strategy {strategy.name} have the option {min(twice)}; rename one")
+        known |= own
     return known
 
 

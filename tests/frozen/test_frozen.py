@@ -11,5 +11,6 @@ from tests.frozen.make import FILES, HERE, text_of
 def test_nothing_moved(name: str) -> None:
     made, frozen = text_of(name).splitlines(), (HERE / name).read_text().splitlines()
     moved = [f"- {old[:400]}\n+ {new[:400]}" for old, new in zip(frozen, made, strict=False) if old != new]
-    assert not moved, f"{len(moved)} lines of {name} moved:\n" + "\n".join(moved[:5])
+    hint = f"; if this is meant, say why in the commit of `python -m tests.frozen.make {name}`"
+    assert not moved, f"{len(moved)} lines of {name} moved{hint}:\n" + "\n".join(moved[:5])
     assert len(made) == len(frozen)

@@ -51,7 +51,8 @@ COMPATIBLE: dict[str, tuple[str, ...]] = {
     "equation": ("named", "equation"),
     **{kind: (kind,) for kind in ("inequality", *_COMPOSED)},
 }
-"""Kinds that may hold the same answer. Two plain numbers are never the same, so they are not compared."""
+"""Kinds that may hold the same answer. Two plain numbers are never the same, so they are not
+compared: 5 is not 500, and 025 has the key of 25 already."""
 
 
 @dataclass(frozen=True, slots=True)

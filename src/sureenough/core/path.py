@@ -220,7 +220,7 @@ class PathState:
         return self.summary.windows
 
     def count(self, gate: Gate) -> Ballot | None:
-        """Mark the path as counted; its vote, if it has one."""
+        """Mark the path as counted; its vote, or None if it abstains."""
         self.counted = True
         seen = self.summary
         if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and seen.lowest < gate.floor):

@@ -58,6 +58,7 @@ class Poll:
         return self._classes is None or answer in self._classes
 
     def add(self, path: int, ballot: Ballot | None) -> None:
+        """Count a path; without a ballot it abstains."""
         self.last = path
         if ballot is None:
             self.outcomes[path] = None

@@ -35,7 +35,7 @@ class Gate:
     trust: float = inf  # group peak above it: go on, whatever the rest says
     drop: float = -inf  # group conf below it: prune
     risk: float = inf  # instability above it: prune
-    eta: float = 0.5
+    eta: float = 0.5  # penalty on falling confidence, from `Stratified`, which has the default
     floor: float = -inf  # warm-up paths with C_path below it do not vote
     trend_window: int = 0  # tokens over which instability is measured, if not those of the window
 

@@ -62,10 +62,14 @@ class Verdict(NamedTuple):
 
 
 class StopRule(HasOptions):
-    """Decides when a poll is settled. A rule that derives from this needs `__call__`, or `measure` and `threshold`."""
+    """Decides when a poll is settled.
+
+    A rule that derives from this needs `__call__`, which runs without a measure and without planned width; or
+    `quantity`, `measure_after` and a `threshold` (by default its `tau`), from which all the rest follows.
+    """
 
     __slots__ = ()
-    counts_paths = True  # whether a path without a vote can settle it
+    counts_paths = True  # whether a path without a vote can settle it; else it is asked only after votes
     weighted = True  # whether it measures weights; else every path counts as 1
     stops_above = True  # the threshold; else below it
 

@@ -291,6 +291,8 @@ class PassthroughResponse:
         exchange = self.upstream.exchange(self.endpoint, self.content)
         try:
             async with asyncio.timeout(self.seconds), exchange as (connection, response):
+                if 300 <= response.status < 400:  # its body, too, may say where to
+                    raise ApiError(502, "The upstream redirects to another address.", code="upstream_error")
                 if response.status >= 400:
                     await self._send_error(connection, response, send)
                     return
