@@ -238,6 +238,15 @@ def test_only_the_same_recording_is_extended(sums: Recording, more: tuple[str, .
     assert (sums.pool.read_bytes(), sums.journal.exists()) == (before, False)
 
 
+def test_a_pool_that_kept_no_terms_is_extended_under_its_own_sampling_only(sums: Recording) -> None:
+    sums.run("--paths", "1")
+    recorded = pq.read_table(sums.pool)
+    said = json.loads(recorded.schema.metadata[b"sureenough"])
+    del said["recorded"]
+    pq.write_table(recorded.replace_schema_metadata({b"sureenough": json.dumps(said).encode()}), sums.pool)
+    assert "it was recorded with max_tokens None, not 64" in sums.ends(2, "--max-path-tokens", "64")
+
+
 def test_questions_that_changed_are_not_extended(sums: Recording) -> None:
     sums.run("--paths", "1")
     text = sums.dataset.read_text()

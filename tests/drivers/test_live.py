@@ -232,6 +232,12 @@ def test_tokens_that_are_only_counted() -> None:
     assert out.abstained == 4
 
 
+def test_a_prompt_of_no_tokens_is_not_believed() -> None:
+    ends = [End(text=r"\boxed{1}", unread=1, prompt_tokens=tokens) for tokens in (100, 0, 100, 100)]
+    out = go(scripted(lambda n: [ends[n]]), "sc", paths=4, parallel=1)
+    assert (out.tokens.prompt, out.tokens.prompt_known) == (400, True)
+
+
 def test_estimates_are_called_so() -> None:
     engine = scripted(lambda n: [Report(3, r"\boxed{1}", estimated=True)])
     out = go(engine, "sc")

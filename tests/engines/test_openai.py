@@ -793,3 +793,18 @@ class Failing(Engine):
 def test_an_engine_without_an_address_is_named_by_its_number() -> None:
     assert str(asyncio.run(first_error(LoadBalancer([Failing(), Failing()])))) == "Failing 1: it broke"
     assert str(asyncio.run(first_error(LoadBalancer([Failing()])))) == "it broke"
+
+
+@pytest.mark.parametrize(("value", "generated"), [("1e3", 1000), ("7.0", 7), ("9" * 400, None), ("nan", None)])
+def test_counters_that_are_not_numbers_count_nothing(value: str, generated: int | None) -> None:
+    metrics = f"vllm:generation_tokens_total {value}\nvllm:num_requests_running 0\n".encode()
+
+    async def reply(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(metrics) + metrics)
+
+    async def read() -> int | None:
+        async with raw_server(reply) as server, OpenAI(server.url, "m").open(parallel=1) as connection:
+            counters = await connection.counters()
+            return None if counters is None else counters.generated
+
+    assert asyncio.run(read()) == generated

@@ -93,8 +93,9 @@ def test_a_link_that_another_user_made_does_not_lead_to_a_file_of_ours(tmp_path:
         own_file(output, ending).symlink_to(precious)
     with pytest.raises(TraceError, match="choose another place with -o"):
         OutputLock(own_file(output, "lock"), output)
-    with pytest.raises(OSError, match="symbolic link"):
-        write_file(output, [b"new"])
+    for _ in range(2):
+        with pytest.raises(OSError, match="symbolic link"):
+            write_file(output, [b"new"])
     assert precious.read_text() == "kept"
 
 

@@ -155,7 +155,7 @@ def test_a_question_in_two_parts(tmp_path: Path, parts: tuple[str, str], jobs: i
 def test_parts_of_other_columns(tmp_path: Path) -> None:
     write_parts(tmp_path, "ab")
     write_pool(tmp_path / "part-1.parquet", [question("c")], INFO, optional=["seed"])
-    with pytest.raises(TraceError, match=r"part-1\.parquet has column seed int64, .*part-00000\.parquet has none"):
+    with pytest.raises(TraceError, match=r"part-1\.parquet has column seed 'int64', .*part-00000\.parquet has 'none'"):
         Pool(tmp_path)
 
 
@@ -167,6 +167,12 @@ def test_parts_that_were_recorded_otherwise(tmp_path: Path, changes: dict[str, A
     write_parts(tmp_path, "ab", "cd", **changes)
     with pytest.raises(TraceError, match=rf"part-00001\.parquet has {problem}, .*two folders"):
         Pool(tmp_path)
+
+
+def test_parts_agree_by_value(tmp_path: Path) -> None:
+    for name, sampling in (("a", {"temperature": 1, "top_p": 0.5}), ("b", {"top_p": 0.5, "temperature": 1.0})):
+        write_pool(tmp_path / f"{name}.parquet", [question(name)], replace(INFO, sampling=sampling))
+    assert len(list(Pool(tmp_path))) == 2
 
 
 def test_parts_may_come_from_several_files_of_questions(tmp_path: Path) -> None:

@@ -226,6 +226,8 @@ def test_metadata_is_not_needed_and_unknown_keys_are_kept(tmp_path: Path) -> Non
     said = json.dumps({"model": "m", "colour": "blue"}).encode()
     pq.write_table(table([{}]).replace_schema_metadata({b"sureenough": said}), file)
     assert Pool(file).info.more == {"colour": "blue"}
+    pq.write_table(table([{}]).replace_schema_metadata({b"sureenough": b'{"sampling": null}'}), file)
+    assert Pool(file).info.sampling == {}
 
 
 # -- damaged rows

@@ -299,6 +299,7 @@ def test_a_refusal_that_comes_at_once_keeps_its_status() -> None:
     [
         (500, {"error": {"message": "out of memory"}}, "out of memory"),
         (503, {"message": "busy"}, "busy"),
+        (503, {"error": "not ready"}, "not ready"),
         (200, None, "not a completion"),  # vLLM's reply to a client that left
         (200, {"choices": []}, "not a completion"),
         (200, [1], "not a completion"),

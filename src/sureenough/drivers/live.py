@@ -82,7 +82,7 @@ class LiveAccount:
         self.cut |= end.beyond > 0  # the server may have generated more
         read, cached = end.prompt_tokens, end.cached_tokens or 0
         self.cached_tokens += cached
-        if read is None:
+        if not read:  # no prompt has no tokens
             return
         self.prompts.add(tokens, read, seams=beginning.count("\n"))
         if beginning:

@@ -247,7 +247,8 @@ class PoolExtension:
         old, terms = self._pool.info, info.more["recorded"]
         kept = old.more.get("recorded")
         before = {"model": old.model, "k": old.k, "template": old.prompt, **old.sampling}
-        before, now = (kept, terms) if isinstance(kept, dict) else (before, {name: terms.get(name) for name in before})
+        said = {"model": info.model, "k": info.k, "template": info.prompt, **info.sampling}
+        before, now = (kept, terms) if isinstance(kept, dict) else (before, said)
         changed = changed_terms(before | {"dataset": None}, now | {"dataset": None})
         if changed is not None:
             raise self._refusal(f"it was recorded with {changed}")

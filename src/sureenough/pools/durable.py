@@ -71,7 +71,8 @@ def write_file(file: Path, lines: Iterable[bytes], *, ending: str = "part", mode
         publish(part, file)
     except OSError:
         with suppress(OSError):
-            part.unlink()  # it may have filled the disk
+            if not part.is_symlink():  # a link in its place was refused, and stays
+                part.unlink()  # it may have filled the disk
         raise
 
 

@@ -123,7 +123,7 @@ class Pool:
         self.name, self.parts = pool_parts(file)
         self._firsts = [0]  # the row at which each part begins, and their end
         self.tokens = 0
-        shared: dict[str, str] = {}
+        shared: dict[str, Any] = {}
         infos: list[PoolInfo] = []
         for part in self.parts:
             parquet = part.open()
@@ -133,8 +133,8 @@ class Pool:
             for name, before in shared.items():
                 if own[name] != before:
                     raise TraceError(
-                        f"{part.name} has {name} {own[name]}, {self.parts[0].name} has {before}; the parts of a pool "
-                        "need the same: keep them in two folders"
+                        f"{part.name} has {name} {own[name]!r:.200}, {self.parts[0].name} has {before!r:.200}; "
+                        "the parts of a pool need the same: keep them in two folders"
                     )
             shared = own
             self._firsts.append(self._firsts[-1] + parquet.metadata.num_rows)
@@ -411,10 +411,10 @@ def _parts_in(folder: str, files: list[tuple[str, str]], filesystem: fs.FileSyst
     return [PoolPart(f"{folder.rstrip('/')}/{name}", path, filesystem) for name, path in files]
 
 
-def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, str]:
+def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, Any]:
     """What the parts of a pool must have in common."""
     types = {f"column {name}": str(columns.get(name, "none")) for name in COLUMNS}
-    return {name: repr(getattr(info, name)) for name in SHARED} | types
+    return {name: getattr(info, name) for name in SHARED} | types
 
 
 def _token_count(metadata: pq.FileMetaData) -> int:

@@ -64,12 +64,13 @@ class PoolInfo:
             if name == "window":
                 fits, wanted = value is None or (type(value) is int and value > 0), "a whole number of at least 1"
             elif name == "sampling":
-                fits, wanted = isinstance(value, dict), "an object"
+                fits, wanted = isinstance(value, dict | None), "an object"
             else:
                 fits = isinstance(value, str if name == "kind" else str | None) or name in ("k", "schema", "more")
             if not fits:
                 raise TraceError(f"{where}: its {name} is {value!r:.80}; it must be {wanted}; record the pool again")
         known = {name: value for name, value in data.items() if name in cls.__slots__ and name != "more"}
+        known["sampling"] = known.get("sampling") or {}
         return cls(**known, more={name: value for name, value in data.items() if name not in cls.__slots__})
 
     def of_questions(self, ids: Iterable[str]) -> PoolInfo:

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sureenough import __version__
 from sureenough.engines.watch.protocol import (
+    KEY_PATTERN,
     MAX_KEYS,
     POLLED_SECONDS,
     PROTOCOL_VERSION,
@@ -136,13 +137,14 @@ class WatchedReply:
             whole = json.loads(self._body)
             if status != 200:
                 error = whole.get("error", whole)
-                return {"error": {"message": str(error.get("message", error)), "code": status}}
+                message = error.get("message", error) if isinstance(error, dict) else error
+                return {"error": {"message": str(message), "code": status}}
             event = as_event(whole)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             return {"error": {"message": "vLLM's reply was not a completion", "code": 500}}
         if not self._request.record:
             return event
-        tokens = event["usage"]["completion_tokens"]
+        tokens = (event.get("usage") or {}).get("completion_tokens")
         return {**event, "sureenough": {"record": await self._monitor.record(self._request.key, tokens)}}
 
     async def _send_event(self, event: dict[str, Any]) -> None:
@@ -226,7 +228,7 @@ class RecordsMiddleware:
             case ["GET", "sureenough"]:
                 window = longest_window()
                 return JSONResponse({"sureenough": __version__, "protocol": PROTOCOL_VERSION, "k": K, "window": window})
-            case ["GET", "sureenough", "paths", key]:
+            case ["GET", "sureenough", "paths", key] if KEY_PATTERN.fullmatch(key) is not None:
                 record = await self._monitor.record(key, None)
                 return JSONResponse(record, 404 if "lost" in record else 200)
             case ["POST", "sureenough", "paths"]:

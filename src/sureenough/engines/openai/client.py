@@ -47,7 +47,10 @@ COUNTERS: Final = {
     "llamacpp:tokens_predicted_total": "llamacpp:requests_processing",
 }
 """A server's metrics of tokens generated, and those of requests that run."""
-_LINE: Final = re.compile(r"^([a-z:_]+)(?:\{[^}\n]*\})? ([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)$", re.MULTILINE)
+_METRICS: Final = frozenset(COUNTERS.keys() | COUNTERS.values())
+_LINE: Final = re.compile(
+    r"^([a-z:_]+)(?:\{[^}\n]*\})? ([0-9]{1,30}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)$", re.MULTILINE
+)
 
 
 class ServerCounters(NamedTuple):
@@ -132,7 +135,8 @@ class OpenAIConnection(Engine):
         """The counters of the server; None if it has none that we know."""
         totals = defaultdict[str, float](float)  # over the models of the server
         for name, value in _LINE.findall((await self.fetch("/metrics") or b"").decode("utf-8", "replace")):
-            totals[name] += float(value)
+            if name in _METRICS:
+                totals[name] += float(value)
         for generated, running in COUNTERS.items():
             if generated in totals and running in totals:
                 return ServerCounters(int(totals[generated]), int(totals[running]))
