@@ -167,6 +167,7 @@ def test_defaults_from_a_file(url: str, tmp_path: Path) -> None:
         ("context = true", "sureenough.toml: context must be one text or number"),
         ("completions = 1", "sureenough.toml: completions must be true or false"),
         ("price-in = -1", "Invalid value for 'price-in': "),
+        ("price-out = inf", "Invalid value for 'price-out': "),
         ("url = 'http://h/v1'\nmodel = 'm'\nstall = 0", "stall is 0.0 seconds"),
         ("url = 'http://h/v1'\nmodel = 'm'\nthreads = 2", "context and threads in sureenough.toml are for models on"),
     ],

@@ -148,6 +148,7 @@ def test_an_estimate_of_what_is_missing(sums: Recording) -> None:
         ("sums.jsonl", "is a file; with --rows-per-part, the output is a folder", PARTS),
         ("dangling", "is a file; with --rows-per-part", PARTS),
         (".", "which is not a part of the pool", PARTS),
+        ("empty", "is an empty folder; name one that does not exist yet", PARTS),
         ("pool", "was not made by `sureenough", PARTS),
         ("s3:/bucket/pool", "is not on this machine", PARTS),
     ],
@@ -157,6 +158,7 @@ def test_a_target_that_cannot_be_written(
 ) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / ".pool.sureenough").write_text("mine")
+    (tmp_path / "empty").mkdir()
     output = Path(place) if place.startswith("s3:") or not place else tmp_path / place
     assert says in replace(sums, url=NO_SERVER, pool=output).ends(2, *more)
     assert (tmp_path / ".pool.sureenough").read_text() == "mine"

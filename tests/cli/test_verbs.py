@@ -97,6 +97,12 @@ def test_defaults_of_a_verb_load_no_other_verb(tmp_path: Path, monkeypatch: pyte
         defaults(verb("strategies"), unexpected)
 
 
+def test_a_file_of_defaults_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREENOUGH_CONFIG", "/dev/zero")
+    with pytest.raises(UsageError, match="/dev/zero is larger than 1,048,576 bytes"):
+        defaults(verb("ask"), unexpected)
+
+
 @pytest.mark.parametrize("text", ["= 3", "speed = 9", "[ask]\nspeed = 9", "\xff"])
 def test_help_works_beside_a_bad_file_of_defaults(text: str, tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_bytes(text.encode("latin-1"))

@@ -147,8 +147,8 @@ def with_options(**groups: OptionGroup) -> Callable[[Callable[..., None]], Calla
 class Prices:
     """What tokens cost."""
 
-    price_in: Annotated[float | None, file_option("Price per million prompt tokens.", min=0)] = None
-    price_out: Annotated[float | None, file_option("Price per million generated tokens.", min=0)] = None
+    price_in: Annotated[float | None, file_option("Price per million prompt tokens.", min=0, max=1e9)] = None
+    price_out: Annotated[float | None, file_option("Price per million generated tokens.", min=0, max=1e9)] = None
 
     def cost(self, prompt: float, generated: float) -> float | None:
         """Money for these tokens, if a price was given."""
@@ -187,6 +187,10 @@ def join(address: str | None, call: typer.Context) -> Any:
 # sureenough.toml
 
 
+LARGEST_CONFIG: Final = 1 << 20
+"""Bytes of the file."""
+
+
 def config_file() -> Path:
     """The file that SUREENOUGH_CONFIG names, else sureenough.toml in this folder."""
     return Path(os.environ.get("SUREENOUGH_CONFIG") or CONFIG)
@@ -200,7 +204,11 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
     import tomllib
 
     try:
-        table = tomllib.loads(file.read_text("utf-8"))
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_CONFIG + 1)
+        if len(content) > LARGEST_CONFIG:
+            raise UsageError(f"{file} is larger than {LARGEST_CONFIG:,} bytes, so it is not a file of options")
+        table = tomllib.loads(content.decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{file} cannot be used: {error}") from None
     own = table.pop(verb.name, {})

@@ -169,6 +169,8 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
         )
     if rows_per_part is not None and os.path.lexists(output) and not output.is_dir():
         raise UsageError(f"{output} is a file; with --rows-per-part, the output is a folder")
+    if output.is_dir() and not any(output.iterdir()):
+        raise UsageError(f"{output} is an empty folder; name one that does not exist yet")
     for entry in output.iterdir() if output.is_dir() else ():
         if not is_part(entry.name) or entry.is_symlink() or not entry.is_file():
             raise UsageError(
