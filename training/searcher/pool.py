@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 from searcher.files import Sampled, load_paths
 
 from sureenough.answers import extract
-from sureenough.errors import SureEnoughError
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter
@@ -66,13 +64,14 @@ def recorded_path(path: Sampled, text: bool) -> RecordedPath:
     )
 
 
-def write(arguments: argparse.Namespace) -> None:
+def main() -> None:
     """Write the pool, and say what is in it."""
+    arguments = options()
     listed = json.loads((arguments.run / f"{arguments.name}-questions.json").read_text())
     sampling = json.loads((arguments.run / "temperature.json").read_text())
     files = sorted(arguments.run.glob(f"{arguments.name}.*.xz"))
     if not files:
-        raise ValueError(f"{arguments.run} has no {arguments.name}.*.xz: searcher.job samples them")
+        raise SystemExit(f"{arguments.run} has no {arguments.name}.*.xz: searcher.job samples them")
     chosen = range(arguments.half == "test", len(listed), 2 if arguments.half else 1)
     info = PoolInfo(
         dataset=", ".join(filter(None, (arguments.dataset, arguments.half))),
@@ -88,15 +87,6 @@ def write(arguments: argparse.Namespace) -> None:
             writer.write(question)
             count, paths = count + 1, paths + len(question.paths)
     print(f"{arguments.pool}: {count} questions, {paths} paths")
-
-
-def main() -> None:
-    """What cannot be used is named, and no pool is written then."""
-    try:
-        write(options())
-    except (OSError, ValueError, SureEnoughError) as error:
-        print(f"searcher.pool: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -7,29 +7,22 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from collections import defaultdict
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool, write_pool
 
 
-def options(words: list[str] | None = None) -> argparse.Namespace:
+def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sample", type=Path)
     parser.add_argument("pool", type=Path)
     parser.add_argument("--megabytes", type=float, default=8.0)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args(words)
-    if not 0 < arguments.megabytes < 1e6:
-        parser.error("--megabytes must be above 0")
-    if arguments.sample.exists() and arguments.pool.exists() and arguments.sample.samefile(arguments.pool):
-        parser.error(f"{arguments.pool} would be replaced by its sample: name another file for it")
-    return arguments
+    return parser.parse_args()
 
 
 def drawn(ids: list[str], seed: int) -> list[str]:
@@ -63,11 +56,7 @@ def write_sample(file: Path, source: Path, limit: int, seed: int) -> int:
 def main() -> None:
     """Write the sample, and say what is in it."""
     arguments = options()
-    try:
-        number = write_sample(arguments.sample, arguments.pool, int(arguments.megabytes * 1e6), arguments.seed)
-    except SureEnoughError as error:
-        print(f"searcher.sample: {error}", file=sys.stderr)
-        sys.exit(2)
+    number = write_sample(arguments.sample, arguments.pool, int(arguments.megabytes * 1e6), arguments.seed)
     print(f"{arguments.sample}: {number} questions, {arguments.sample.stat().st_size / 1e6:.1f} MB")
 
 
