@@ -225,7 +225,8 @@ def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.Monke
         assert await get("/v1/sureenough") == await get("/sureenough") == (200, info)
         assert await get("/v1/sureenough/paths/warm-up-path") == (200, {**json_of("warm-up-path"), "engine": 0})
         assert (await get("/v1/sureenough/paths/pruned-path-"))[1]["tier"] == 1
-        assert await get("/v1/sureenough/paths/%2e%2e") == unknown
+        assert await get("/v1/sureenough/paths/path-of-others") == unknown
+        assert "error" in (await get("/v1/sureenough/paths/%2e%2e"))[1], "that is not a key"
         assert (await get("/v1/sureenough/else"))[0] == 404
         assert await get("/v1/models") == (418, "elsewhere")
         assert (Path(socket_path).stat().st_mode & 0o777) == 0o600
