@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, log
+from math import exp
 from random import Random
 
 import pytest
@@ -111,7 +111,3 @@ def test_mur_is_what_the_rule_says(seed: int, told: bool) -> None:
     text, tokens = searched(method, sampling(seed, told=told), Random(seed).random)
     assert text == expected
     assert tokens >= 0
-
-
-def test_the_score_is_the_mean_log_probability() -> None:
-    assert line("ab", 0.5).score == pytest.approx(log(0.5))

@@ -78,25 +78,24 @@ def test_the_share_of_the_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "stops"),
+    ("votes", "rule", "stops"),
     [
-        ("aaaaa", True),
-        ("aaaa", False),
-        ("baaaaa", False),  # windows go by number: 0-4, 5-9
-        ("baaaaaaaaa", True),
-        ("aaaa.", False),  # an abstention is no agreement
-        ("aaaabbbbbb", True),
-        (".....", False),
-        ("", False),
+        ("aaaaa", Unanimous(), True),
+        ("aaaa", Unanimous(), False),
+        ("baaaaa", Unanimous(), False),  # windows go by number: 0-4, 5-9
+        ("baaaaaaaaa", Unanimous(), True),
+        ("aaaa.", Unanimous(), False),  # an abstention is no agreement
+        ("aaaabbbbbb", Unanimous(), True),
+        (".....", Unanimous(), False),
+        ("", Unanimous(), False),
+        ("abaa", Unanimous(batch=2), True),
+        ("abaa", Unanimous(batch=3), False),
+        ("aaaaaaa", Unanimous(batch=10**14), False),
     ],
 )
-def test_a_whole_window_by_numbers_must_agree(votes: str, *, stops: bool) -> None:
-    assert Unanimous()(poll(votes)) is stops
-    assert Unanimous().measure(poll(votes)) is None
-
-
-def test_a_window_longer_than_the_poll_never_agrees() -> None:
-    assert not Unanimous(batch=10**14)(poll("aaaaaaa"))
+def test_a_whole_window_by_numbers_must_agree(votes: str, rule: Unanimous, *, stops: bool) -> None:
+    assert rule(poll(votes)) is stops
+    assert rule.measure(poll(votes)) is None
 
 
 def test_regrouping_may_unite_an_earlier_window() -> None:
@@ -104,11 +103,6 @@ def test_regrouping_may_unite_an_earlier_window() -> None:
     assert not Unanimous()(votes)
     votes.regroup({"a": 0, "b": 0})
     assert Unanimous()(votes)
-
-
-def test_the_size_of_the_window_is_an_option() -> None:
-    assert Unanimous(batch=2)(poll("abaa"))
-    assert not Unanimous(batch=3)(poll("abaa"))
 
 
 @pytest.mark.parametrize("rule", [Posterior(), Posterior(weighted=False), TwoLargest(), Share(), Unanimous(), never])

@@ -20,7 +20,7 @@ from sureenough.engines import Engine, Fake, Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, Report, SharedEngine
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
-from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
 from tests.drivers.test_live import LONG, go
@@ -153,15 +153,6 @@ def test_an_error_that_ends_the_run_closes_the_other_branches(error: Exception) 
     with pytest.raises(type(error), match="no such model"):
         go(engine, SPEC, parallel=6)
     assert engine.running == 0
-
-
-def test_an_engine_without_the_log_probabilities_of_sampled_tokens() -> None:
-    class Mute(Engine):
-        async def extend(self, prompt: Prompt, beginning: str, options: Any, *, seed: int) -> Any:
-            yield letters("x")
-
-    with pytest.raises(MissingLogprobs, match="by which a search is guided"):
-        go(Mute(), SPEC)
 
 
 def test_an_engine_that_fails_in_the_middle_of_a_search() -> None:

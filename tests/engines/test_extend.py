@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from sureenough.core.events import Token
-from sureenough.engines import Engine, Fake, Prompt
-from sureenough.engines.base import End, ExtendOptions, Piece, SharedEngine, as_part
+from sureenough.engines import Engine, Prompt
+from sureenough.engines.base import ExtendOptions, Piece, as_part
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.reply import ReplyParser
@@ -121,16 +120,6 @@ def test_a_continuation_longer_than_the_context_gets_the_room_that_there_is(chat
     assert text == extended(Manner(), "so ", replace(LONG, max_tokens=3), chat=chat)[1]
 
 
-def test_a_beginning_that_leaves_no_room_ends_as_one_that_was_cut() -> None:
-    async def use() -> list[Any]:
-        async with serving(Manner(context=10)) as server:
-            engine = OpenAI(server.url, "tiny")
-            async with aclosing(engine.extend(Prompt.user("?"), "so ", LONG, seed=5)) as chunks:
-                return [chunk async for chunk in chunks]
-
-    assert asyncio.run(asyncio.wait_for(use(), timeout=30)) == [End("length")]
-
-
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_a_question_longer_than_the_context_is_refused_with_what_to_do(refusal: str) -> None:
     with pytest.raises(EngineRejected, match=r"; (shorten the question, )?lower max_path_tokens, or ") as caught:
@@ -211,17 +200,6 @@ def test_a_line_that_goes_on_may_end_at_its_own_stop_text_only(none: dict[str, A
     assert extended(Manner(), limits=LINE, extra=none)[0].requests[0]["stop"] == ["\n"]
     with pytest.raises(UsageError, match=r"stop=\['END'\] cannot be combined with a search that samples line by line"):
         extended(Manner(), limits=LINE, extra={"stop": ["END"]})
-
-
-def test_an_engine_that_several_runs_share_extends() -> None:
-    """Live benchmarks and `serve --engine` use one."""
-    engine = SharedEngine(Fake(lambda seed: [], lambda beginning, seed: [[Token(f"after {beginning}", 0.5, 9.0)]]))
-
-    async def use() -> str:
-        async with aclosing(engine.extend(Prompt.user("?"), "so", GREEDY, seed=5)) as chunks:
-            return "".join([as_part(chunk).text async for chunk in chunks])
-
-    assert asyncio.run(use()) == "after so"
 
 
 @pytest.mark.parametrize("chat", [True, False])

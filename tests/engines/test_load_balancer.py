@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -189,17 +188,11 @@ def sample(engine: LoadBalancer, paths: int, parallel: int) -> Memory:
 
 def test_a_path_goes_where_the_fewest_run() -> None:
     quick, slow = answering(), answering(0.05)
-    assert len(sample(LoadBalancer([quick, slow]), 40, 4)) == 40
+    balancer = LoadBalancer([quick, slow])
+    assert len(sample(balancer, 40, 4)) == 40
     assert quick.started + slow.started == 40
     assert quick.started > 3 * slow.started > 0
-
-
-def test_equal_engines_share_equally() -> None:
-    engines = [answering(0.01) for _ in range(3)]
-    balancer = LoadBalancer(engines)
-    sample(balancer, 30, 6)
-    assert Counter(one.most for one in engines) == {2: 3}
-    assert [load.running for load in balancer.loads] == [0, 0, 0]
+    assert [load.running for load in balancer.loads] == [0, 0]
 
 
 def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:
