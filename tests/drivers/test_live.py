@@ -26,6 +26,7 @@ from sureenough.engines.fake import Step
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.pools import Question, RecordedPath
 from sureenough.spec import resolve
+from tests.engines.test_soak import Told
 
 LONG = 60.0  # nothing here waits that long
 NUMBER = {path_seed(0, n): n for n in range(512)}
@@ -247,13 +248,8 @@ def test_estimates_are_called_so() -> None:
 
 
 def test_fates_and_events_add_up() -> None:
-    told = 0
-
-    def observer(event: ObservedEvent, made: Sequence[Action], snapshot: Snapshot) -> None:
-        nonlocal told
-        told += len(event.tokens) + event.unread if isinstance(event, Tokens) else 0
-
+    told = Told()
     engine = scripted(lambda n: [tokens("", n), EngineError("x")] if n % 4 == 3 else [tokens(r"\boxed{1}", n + 1)])
-    out = go(engine, "ddc:warmup=4,tau=1", paths=32, parallel=8, observers=[observer])
-    assert out.tokens.total == told
+    out = go(engine, "ddc:warmup=4,tau=1", paths=32, parallel=8, observers=[told])
+    assert out.tokens.total == told.tokens
     assert out.failed == 8

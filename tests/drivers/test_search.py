@@ -100,13 +100,6 @@ def test_a_vote_that_is_settled_ends_the_other_searches() -> None:
     assert adds_up(out)
 
 
-@pytest.mark.parametrize("strategy", ["sure", "cisc", "ddc-no-depth:warmup=2"])
-def test_votes_by_confidence_read_the_tokens_that_were_adopted(strategy: str) -> None:
-    out = go(searching(), f"predictive+{strategy}{',' if ':' in strategy else ':'}runs=4,rollouts=2")
-    assert out.answer is not None
-    assert adds_up(out)
-
-
 def test_observers_see_branches_and_the_text_of_the_path() -> None:
     transcript, log = WinnerTranscript(), RunLogWriter({})
     actions: list[Action] = []

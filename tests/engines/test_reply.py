@@ -212,20 +212,17 @@ def test_14_19_two_equal_lists_do_not_end_a_run() -> None:
         parsed(chunk_event("x" * 50, None))
 
 
-def escaped(text: str) -> str:
-    return token_event(text)  # json.dumps writes surrogates as escapes
-
-
 def test_14_6_surrogate_halves_are_joined_and_lone_ones_replaced() -> None:
+    """They are written as escapes in JSON."""
     smile = "\U0001f600"
     halves = smile.encode("utf-16-be")
     first, second = (halves[at : at + 2].decode("utf-16-be", "surrogatepass") for at in (0, 2))
-    assert parsed(escaped("a" + first), escaped(second + "b"))[1] == f"a{smile}b"
-    assert parsed(escaped(first), escaped("b"))[1] == "\ufffdb"
-    assert parsed(escaped(second))[1] == "\ufffd"
-    parser, text, _ = parsed(escaped("a" + first))
+    assert parsed(token_event("a" + first), token_event(second + "b"))[1] == f"a{smile}b"
+    assert parsed(token_event(first), token_event("b"))[1] == "\ufffdb"
+    assert parsed(token_event(second))[1] == "\ufffd"
+    parser, text, _ = parsed(token_event("a" + first))
     assert text + parser.last().text == "a\ufffd"
-    chunk = parser.feed(stream_body(escaped(second + first)))
+    chunk = parser.feed(stream_body(token_event(second + first)))
     assert chunk is not None
     chunk.text.encode()
 
