@@ -45,7 +45,6 @@ class Held(NamedTuple):
     running: Callable[[], int]
     tokens: int = 11  # of each path
     answer: str | None = "7"
-    extends: bool = True
 
 
 def _signals(seed: int, n: int) -> list[Token]:

@@ -73,15 +73,12 @@ class Server:
         self.paths: list[str] = []
         self.probes: list[str] = []  # request lines that ask for no completion
         self.running = 0
-        self.most = 0
         self.closed_early = 0
-        self.connections = 0
         self.url = ""
         self._asked: dict[int, int] = {}
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, for as many requests as it lasts."""
-        self.connections += 1
         try:
             reused = False
             while await self._answer(reader, writer, reused):
@@ -89,7 +86,6 @@ class Server:
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # gone: they, or the loop
             pass
         finally:
-            self.connections -= 1
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reused: bool) -> bool:
@@ -105,7 +101,6 @@ class Server:
             return False
         self._asked[seed] = self._asked.get(seed, 0) + 1
         self.running += 1
-        self.most = max(self.most, self.running)
         try:
             return await self._reply(body, manner, reader, writer)
         except ConnectionError:

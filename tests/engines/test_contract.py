@@ -20,7 +20,7 @@ from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.engines import Engine, Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, as_part
-from sureenough.errors import CannotExtend, EngineError, MissingLogprobs
+from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from tests.engines.makers import ENGINES, PROMPT, SEEDS, Held, Trouble
 
@@ -148,10 +148,6 @@ def text_of(pieces: list[Piece]) -> str:
 @every_engine
 def test_a_beginning_is_continued_as_the_unbroken_path(make: Any) -> None:
     async def use(held: Held) -> None:
-        if not held.extends:
-            with pytest.raises(CannotExtend, match="cannot be extended"):
-                await continued(held.engine, "so ")
-            return
         whole, _ = await continued(held.engine, "")
         half, middle = await continued(held.engine, "", max_tokens=4)
         rest, end = await continued(held.engine, text_of(half), max_tokens=4)
@@ -169,13 +165,12 @@ def test_a_beginning_is_continued_as_the_unbroken_path(make: Any) -> None:
 @every_engine
 def test_a_continuation_ends_at_a_stop_text(make: Any) -> None:
     async def use(held: Held) -> None:
-        if held.extends:
-            whole = text_of((await continued(held.engine, ""))[0])
-            stop = whole[-1]
-            stopped, end = await continued(held.engine, "", stop=(stop, "never"))
-            assert text_of(stopped) == whole[: whole.index(stop)]
-            assert end.finish == "stop"
-            assert end.stop_text != "", "an engine that says what ended it names the stop text"
+        whole = text_of((await continued(held.engine, ""))[0])
+        stop = whole[-1]
+        stopped, end = await continued(held.engine, "", stop=(stop, "never"))
+        assert text_of(stopped) == whole[: whole.index(stop)]
+        assert end.finish == "stop"
+        assert end.stop_text != "", "an engine that says what ended it names the stop text"
 
     bounded(make, "none", use)
 
@@ -183,12 +178,11 @@ def test_a_continuation_ends_at_a_stop_text(make: Any) -> None:
 @every_engine
 def test_closing_a_continuation_frees_the_slot(make: Any) -> None:
     async def use(held: Held) -> None:
-        if held.extends:
-            options = ExtendOptions(max_tokens=1000)
-            async with held.engine.open(parallel=2) as ready:
-                for seed in SEEDS[:5]:
-                    async with aclosing(ready.extend(PROMPT, "so ", options, seed=seed)) as chunks:
-                        await anext(chunks)
+        options = ExtendOptions(max_tokens=1000)
+        async with held.engine.open(parallel=2) as ready:
+            for seed in SEEDS[:5]:
+                async with aclosing(ready.extend(PROMPT, "so ", options, seed=seed)) as chunks:
+                    await anext(chunks)
 
     bounded(make, "endless", use)
 

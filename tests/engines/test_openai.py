@@ -31,7 +31,7 @@ from sureenough.engines.openai.errors import LONGEST_TEXT, ServerErrors, Transpo
 from sureenough.engines.openai.http import Transport
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import request
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from tests.engines.misbehaving import Manner, Server, idle, serving
 from tests.engines.raw_server import (
     CHUNKED_HEAD,
@@ -681,6 +681,7 @@ FAULTS = {
     "silent in the middle": (Manner(stall_after=3), EngineError),
     "silent": (Manner(stall_after=0), EngineUnavailable),
     "busy": (Manner(status=503), EngineUnavailable),
+    "a continuation refused": (Manner(extends="no"), CannotExtend),
     "a long pause": (Manner(status=429, headers={"Retry-After": "600"}), EngineUnavailable),
 }
 
@@ -690,12 +691,13 @@ def client(server: Server) -> OpenAI:
     return OpenAI(url, "tiny", retries=0, timeouts=Timeouts(first_token=0.2, stall=0.2))
 
 
-async def first_error(engine: Engine, *, beginning: str | None = None) -> EngineError:
-    prompt, options = Prompt.user("?"), ExtendOptions(max_tokens=9)
+async def first_error(engine: Engine, kind: type[EngineError] = EngineError) -> EngineError:
+    """That of a path, or of a continuation if only those can have such an error."""
+    prompt = Prompt.user("?")
     async with engine.open(parallel=1) as ready:
         stream = ready.stream(prompt, seed=1)
-        if beginning is not None:
-            stream = ready.extend(prompt, beginning, options, seed=1)
+        if kind is CannotExtend:
+            stream = ready.extend(prompt, "so ", ExtendOptions(max_tokens=9), seed=1)
         with pytest.raises(EngineError) as raised:
             async for _ in stream:
                 pass
@@ -708,25 +710,16 @@ def test_an_error_names_its_server_once(fault: str) -> None:
 
     async def fail() -> None:
         async with serving(manner) as one, serving(manner) as other:
-            error = await first_error(LoadBalancer([client(one), client(other)]))
+            error = await first_error(LoadBalancer([client(one), client(other)]), kind)
             assert isinstance(error, kind)
             asked = [server.url for server in (one, other) if server.requests]
             assert str(error).count(asked[-1]) == 1
             assert (asked[0] in str(error)) == (len(asked) == 1), "of several, it names the last"
             assert "hunter2" not in str(error)
             assert "sesame" not in str(error)
-            alone = await first_error(client(one))
+            alone = await first_error(client(one), kind)
             if kind is not EngineUnavailable:
                 assert str(error).removeprefix(f"{one.url}: ") == str(alone)
-
-    asyncio.run(asyncio.wait_for(fail(), 30))
-
-
-def test_a_continuation_that_is_refused_names_its_server() -> None:
-    async def fail() -> None:
-        async with serving(Manner(extends="no")) as one, serving(Manner(extends="no")) as other:
-            error = await first_error(LoadBalancer([client(one), client(other)]), beginning="so ")
-            assert str(error).count(one.url) == 1
 
     asyncio.run(asyncio.wait_for(fail(), 30))
 

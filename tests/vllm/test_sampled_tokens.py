@@ -90,30 +90,23 @@ def test_a_token_is_decoded_once() -> None:
     assert tokenizer.decoded == [[ord("Q")]]
 
 
-@pytest.mark.parametrize("character", ["é", "€", "😀"])
-def test_a_character_is_the_text_of_its_last_token(character: str) -> None:
-    texts = growing()
-    held = [""] * (len(character.encode()) - 1)
-    assert texts.add(f"a{character}b".encode()) == ["a", *held, character, "b"]
-    assert texts.rest() == ""
-
-
-def test_a_character_may_be_split_over_chunks() -> None:
-    texts, (first, second, third) = growing(), "€".encode()
-    assert [texts.add([first]), texts.add([]), texts.add([second]), texts.add([third])] == [[""], [], [""], ["€"]]
-
-
-def test_the_rest_is_what_never_became_whole() -> None:
-    texts = growing()
-    assert texts.add("€".encode()[:2]) == ["", ""]
-    assert texts.rest() == BROKEN
-
-
-def test_special_tokens_have_no_text_and_do_not_break_a_character() -> None:
-    first, *others = "é".encode()
-    texts = growing()
-    assert texts.add([ord("a"), SPECIAL, first, SPECIAL, *others, SPECIAL]) == ["a", "", "", "", "é", ""]
-    assert texts.rest() == ""
+@pytest.mark.parametrize(
+    ("chunks", "texts", "rest"),
+    [
+        (["aéb".encode()], [["a", "", "é", "b"]], ""),
+        (["a€b".encode()], [["a", "", "", "€", "b"]], ""),
+        (["a😀b".encode()], [["a", "", "", "", "😀", "b"]], ""),
+        ([b"\xe2", b"", b"\x82", b"\xac"], [[""], [], [""], ["€"]], ""),
+        ([b"\xe2\x82"], [["", ""]], BROKEN),  # it never became whole
+        ([[ord("a"), SPECIAL, 0xC3, SPECIAL, 0xA9, SPECIAL]], [["a", "", "", "", "é", ""]], ""),
+    ],
+)
+def test_a_character_is_the_text_of_its_last_token(
+    chunks: list[Sequence[int]], texts: list[list[str]], rest: str
+) -> None:
+    sequence = growing()
+    assert [sequence.add(chunk) for chunk in chunks] == texts
+    assert sequence.rest() == rest
 
 
 INVALID = [
