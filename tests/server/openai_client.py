@@ -11,7 +11,7 @@ import pytest
 from tests.engines.misbehaving import Manner
 
 ASK: Any = [{"role": "user", "content": "What is 3 + 4?"}]
-LONG = Manner(tokens=5000, delay=0.01)
+LONG = Manner(tokens=20_000, delay=0.01)
 
 
 def client(url: str, key: str = "none", retries: int = 0) -> openai.OpenAI:

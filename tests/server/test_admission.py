@@ -15,8 +15,8 @@ from sureenough.server import ServerLimits, ServerSettings
 from sureenough.server.app import create
 from sureenough.server.requests import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, loopback, read_keys
-from tests.engines.misbehaving import Manner
 from tests.in_thread import until
+from tests.server.openai_client import LONG
 from tests.server.sending import post
 from tests.server.upstream import KEY, Upstream, an_upstream, before
 
@@ -196,8 +196,7 @@ def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -
 
 def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sureenough.server.consensus.RECONNECT", 0.2)
-    slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as up, before(up) as (url, state):
+    with an_upstream(LONG) as up, before(up) as (url, state):
         name = post(url, "/api/runs").json()["id"]
         until(lambda: up.running == 4)
         until(lambda: up.running == 0)

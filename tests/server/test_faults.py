@@ -20,12 +20,12 @@ from sureenough.server import ServerSettings
 from sureenough.server.upstream import Upstream, UpstreamServer
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
+from tests.server.openai_client import LONG
 from tests.server.sending import BODY, post, serving_process
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream, before
 
 EIGHT = {"paths": 8}
-ENDLESS = Manner(tokens=20_000, delay=0.01)
 CLEAN = {200, 502, 503}
 
 
@@ -129,7 +129,7 @@ def test_a_server_without_log_probabilities() -> None:
 
 
 def test_deadlines_give_the_vote_so_far() -> None:
-    with an_upstream(ENDLESS) as up, before(up) as (url, _):
+    with an_upstream(LONG) as up, before(up) as (url, _):
         reply = post(url, sureenough={"deadline": 0.5})
         assert reply.status_code == 200
         assert reply.json()["sureenough"]["reason"] == "deadline"
@@ -139,7 +139,7 @@ def test_deadlines_give_the_vote_so_far() -> None:
 
 def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Path) -> None:
     """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
-    with an_upstream(ENDLESS) as up, serving_process(up.url, tmp_path, 4) as (server, url):
+    with an_upstream(LONG) as up, serving_process(up.url, tmp_path, 4) as (server, url):
         with ThreadPoolExecutor() as clients:
             vote = clients.submit(post, url, sureenough=EIGHT)
             until(lambda: up.running == 8)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,10 @@ from sureenough.json_text import encode
 from sureenough.server import ServerSettings
 from sureenough.server.upstream import KeyMask, forwarded
 from tests.engines.misbehaving import Manner
-from tests.engines.raw_server import RawServer, raw_server
-from tests.in_thread import in_thread, until
+from tests.in_thread import until
 from tests.server.sending import plain, post
 from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, Upstream, before
-
-
-def raw_upstream(reply: bytes) -> AbstractContextManager[RawServer]:
-    """A server that answers every request with these bytes."""
-
-    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        writer.write(reply)
-
-    return in_thread(raw_server(answer))
+from tests.server.upstream import KEY, Upstream, before, raw_upstream
 
 
 class Rewriting(Upstream):

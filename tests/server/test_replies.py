@@ -43,15 +43,14 @@ def test_progress_is_one_comment_whatever_the_leading_answer_is(end: str) -> Non
     assert sent.decode().splitlines() == [sent.decode().removesuffix("\n\n"), ""]
 
 
-def test_a_path_that_its_server_truncated_has_finish_reason_length() -> None:
-    reply = ReplyWriter(a_request()).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=True)))
-    assert reply["choices"][0]["finish_reason"] == "length"
-
-
-@pytest.mark.parametrize(("longest", "tokens", "why"), [(3, 3, "length"), (4, 3, "stop"), (None, 3, "stop")])
-def test_a_path_at_its_limit_has_finish_reason_length(longest: int | None, tokens: int, why: str) -> None:
-    limit = {} if longest is None else {"max_path_tokens": longest}
-    reply = ReplyWriter(a_request(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens)))
+@pytest.mark.parametrize(
+    ("limit", "truncated", "why"),
+    [(3, False, "length"), (4, False, "stop"), (None, False, "stop"), (None, True, "length")],
+)
+def test_a_path_that_was_cut_has_finish_reason_length(limit: int | None, truncated: bool, why: str) -> None:
+    """At its limit, or by its server."""
+    sampling = {} if limit is None else {"max_path_tokens": limit}
+    reply = ReplyWriter(a_request(**sampling)).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=truncated)))
     assert reply["choices"][0]["finish_reason"] == why
 
 

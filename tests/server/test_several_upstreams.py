@@ -16,7 +16,7 @@ from tests.engines.raw_server import RawServer, raw_server
 from tests.in_thread import in_thread, until
 from tests.server.sending import plain, post
 from tests.server.serving import ours
-from tests.server.upstream import KEY, an_upstream, before, two_upstreams
+from tests.server.upstream import KEY, an_upstream, before, raw_upstream, two_upstreams
 
 EMPTY_REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 EIGHT = {"paths": 8}
@@ -89,10 +89,8 @@ def test_an_upstream_that_fails_every_plain_request_does_not_get_all_of_them(sta
 
 
 def test_the_models_are_listed_by_another_upstream_if_one_cannot() -> None:
-    async def fail(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        writer.write(EMPTY_REPLY.replace(b"200 OK", b"500 Internal Server Error"))
-
-    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
+    failing = raw_upstream(EMPTY_REPLY.replace(b"200 OK", b"500 Internal Server Error"))
+    with failing as one, an_upstream(Manner()) as other, before(one, other) as (url, _):
         assert httpx.get(f"{url}/v1/models").status_code == 200
 
 
@@ -143,14 +141,11 @@ def test_upstreams_that_differ(other: str) -> None:
 def test_the_operator_learns_which_upstream_is_not_ready_and_clients_do_not(
     reply: bytes, models: tuple[str, ...], says: str
 ) -> None:
-    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
-        writer.write(reply)
-
     async def problem(settings: ServerSettings) -> str | None:
         async with open_upstream(settings) as upstream:
             return await upstream.problem()
 
-    with in_thread(raw_server(answer)) as one, in_thread(raw_server(answer)) as other:
+    with raw_upstream(reply) as one, raw_upstream(reply) as other:
         settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY, models=models)
         assert (asyncio.run(problem(settings)) or "").startswith(f"{one.url}{says}")
         with ours(settings) as (url, _):

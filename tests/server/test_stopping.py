@@ -16,14 +16,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
 from sureenough.errors import UsageError
-from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.processes import Running
+from tests.server.openai_client import LONG
 from tests.server.sending import plain, post, serving_process
 from tests.server.serving import serving_app
 from tests.server.upstream import Upstream, an_upstream, before
-
-ENDLESS = Manner(tokens=20_000, delay=0.01)
 
 
 def test_14_14_two_quick_stops_do_not_interrupt_a_slow_close(
@@ -71,7 +69,7 @@ def interrupt_twice(server: Running) -> None:
 
 
 def test_14_22_a_second_interrupt_ends_every_request_without_a_500(tmp_path: Path) -> None:
-    with an_upstream(ENDLESS) as up, serving_process(up.url, tmp_path, 60) as (server, url):
+    with an_upstream(LONG) as up, serving_process(up.url, tmp_path, 60) as (server, url):
         with ThreadPoolExecutor() as clients:
             vote, stream = clients.submit(post, url), clients.submit(plain, url, stream=True)
             until(lambda: up.running == 5)

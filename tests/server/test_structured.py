@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -103,13 +104,12 @@ def test_a_json_schema_is_voted_on_and_validates(stream: bool) -> None:
         assert body["messages"] == ASK, "the client's own instructions, and nothing about boxes"
 
 
+class Price(BaseModel):
+    total: float
+    currency: str
+
+
 def test_the_client_parses_the_winner() -> None:
-    from pydantic import BaseModel
-
-    class Price(BaseModel):
-        total: float
-        currency: str
-
     with serving(PRICES) as (own, _):
         reply = own.chat.completions.parse(
             model="tiny@sc", messages=ASK, response_format=Price, extra_body={"sureenough": {"paths": 3}}
@@ -205,12 +205,6 @@ def test_kinds_in_requests_and_of_the_operator() -> None:
 
 def test_langchain_reads_the_vote() -> None:
     langchain = pytest.importorskip("langchain_openai")
-    from pydantic import BaseModel
-
-    class Price(BaseModel):
-        total: float
-        currency: str
-
     with serving(PRICES) as (own, _):
         model = langchain.ChatOpenAI(
             model="tiny@sc", base_url=str(own.base_url), api_key="none", extra_body={"sureenough": {"paths": 3}}

@@ -18,6 +18,8 @@ from starlette.routing import Route, Router
 from sureenough.server import ServerSettings
 from sureenough.server.consensus import ServerState
 from tests.engines.misbehaving import Manner, events
+from tests.engines.raw_server import RawServer, raw_server
+from tests.in_thread import in_thread
 from tests.server.serving import Listening, ours, serving_app
 
 KEY = "sk-upstream-secret-0123456789"
@@ -133,3 +135,12 @@ def two_upstreams(manner: Manner, **settings: Any) -> Iterator[tuple[str, Server
     """Our own server before two upstreams, all of them running."""
     with an_upstream(manner) as one, an_upstream(manner) as other, before(one, other, **settings) as (url, state):
         yield url, state, one, other
+
+
+def raw_upstream(reply: bytes) -> AbstractContextManager[RawServer]:
+    """A server that answers every request with these bytes."""
+
+    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        writer.write(reply)
+
+    return in_thread(raw_server(answer))
