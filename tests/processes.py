@@ -34,7 +34,7 @@ PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.l
              "sureenough.bench.paper", "sureenough.server.app", "uvicorn")  # fmt: skip
 SERVE = "import sys; from tests.processes import serve; serve(int(sys.argv[1]))"
 ROOT = Path(__file__).parents[1]
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI", "HF_"))}
 """An environment without what the user of this machine has set for sureenough."""
 
 

@@ -20,6 +20,7 @@ import pytest
 import typer.main
 
 import sureenough as se
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.cli import app
 from sureenough.data import PROBLEMS_POOL
 from sureenough.drivers.observers import Transcript
@@ -129,7 +130,8 @@ def parse(words: list[str]) -> None:
     group: Any = typer.main.get_command(app)
     with group.make_context("sureenough", list(words)) as context:
         name, verb, rest = group.resolve_command(context, list(words))
-        verb.make_context(name, rest, parent=context).close()
+        with verb.make_context(name, rest, parent=context) as parsed:
+            assert parsed.params.get("experiment") in {None, *EXPERIMENTS}
 
 
 @pytest.mark.parametrize("page", with_commands())

@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sureenough.bench.paper import failure_modes, single_paths
+from sureenough.bench.pipeline import Source
+from tests.bench.making import make_pool
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return make_pool(tmp_path_factory.mktemp("pools"))
 
 
 @pytest.fixture

@@ -1,35 +1,17 @@
-"""docs/bench.md: its plans are plans, its commands are commands, its table is the dict."""
+"""docs/bench.md: its plans are plans, its table is the dict; tests/test_docs_commands.py reads its commands."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
-
-import pytest
-import typer.main
 
 from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.plan import read_plan
-from sureenough.cli import app
 from sureenough.datasets import DATASETS
 from tests.bench.typed import bench
 
 TEXT = (Path(__file__).parents[2] / "docs" / "bench.md").read_text()
-COMMANDS = [
-    shlex.split(line, comments=True)
-    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
-    for line in block.splitlines()
-    if line.startswith("sureenough bench")
-]
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_command_can_be_typed(words: list[str]) -> None:
-    verb = typer.main.get_command(app).get_command(None, "bench")  # type: ignore[attr-defined]  # it is a group
-    context = verb.make_context("bench", words[2:])
-    assert context.params["experiment"] in EXPERIMENTS
 
 
 def test_its_plan_is_one(tmp_path: Path) -> None:

@@ -151,8 +151,6 @@ def test_a_table_says_what_it_was_made_with() -> None:
     [
         ({"repeats": 0}, "repeats is 0"),
         ({"paths": 15}, "ddc warms up with 16 paths, the budget is 15"),
-        ({"window": 0}, "window is 0"),
-        ({"seed": -1}, "seed is -1"),
         ({"hurry": -1}, "hurry is -1"),
         ({"strategies": []}, "at least one"),
     ],

@@ -13,21 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.bench.typed import bench, live_runs, questions, result, start_bench
+from tests.bench.typed import bench, live_runs, on, questions, result, start_bench
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
 from tests.requirements import FULL
 
 KILLS = 20 if FULL else 2
-QUESTIONS, PATHS = 4, 8
+QUESTIONS, PATHS = 4, 8  # as many paths as in `on`
 MANNER = Manner(tokens=16, delay=0.0005, by_prompt=True)
 SECONDS = ("init", "final", "total", "tokens")
 """Of the live table: time is never the same twice, and what comes in one read after a decision is overrun."""
-
-
-def plan(url: str, dataset: Path, folder: Path, *more: str) -> list[str | Path]:
-    fixed: list[str | Path] = ["main", "--dataset", dataset, "--url", url, "--model", "tiny", "-o", folder]
-    return [*fixed, "--paths", str(PATHS), "--window", "8", "-s", "sc ac ddc:warmup=4", "--jobs", "1", *more]
 
 
 def kept(folder: Path) -> int:
@@ -42,7 +37,7 @@ def kept(folder: Path) -> int:
     return total
 
 
-def kill_when(folder: Path, command: list[str | Path], enough: int, extra: float) -> bool:
+def kill_when(folder: Path, command: tuple[str | Path, ...], enough: int, extra: float) -> bool:
     """Start it, and kill it once so much is kept and a moment has passed; whether it was still alive then."""
     with start_bench(*command) as running:
         until(lambda: running.poll() is not None or kept(folder) >= enough)
@@ -82,9 +77,10 @@ def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path
     lines = QUESTIONS * PATHS + (3 * QUESTIONS if live else 0)
     with in_thread(serving(MANNER)) as server:
         began = time.monotonic()
-        assert bench(*plan(server.url, dataset, whole, "--parallel", parallel, *live)).returncode == 0
+        more = ("-s", "ac", "--parallel", parallel, *live)
+        assert bench(*on(server.url, dataset, whole), *more).returncode == 0
         asked, took = len(server.requests), time.monotonic() - began
-        command = plan(server.url, dataset, folder, "--parallel", parallel, *live)
+        command = (*on(server.url, dataset, folder), *more)
         alive = 0
         for number, enough in enumerate(sorted(draw.randint(1, lines) for _ in range(KILLS))):
             # By what is kept, which falls into the sampling; or by the clock, which falls anywhere.
@@ -106,7 +102,7 @@ def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     dataset = questions(tmp_path / "sums.jsonl", 2)
     with in_thread(serving(MANNER)) as server:
-        command = plan(server.url, dataset, tmp_path / "run")
+        command = on(server.url, dataset, tmp_path / "run")
         first = bench(*command, "--json")
         asked = len(server.requests)
         second = bench(*command, "--json")

@@ -19,13 +19,7 @@ from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
-from tests.bench.making import make_pool
 from tests.bench.test_experiments import column, run, table, values
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    return make_pool(tmp_path_factory.mktemp("pools"))
 
 
 def test_area_is_the_chance_that_right_beats_wrong() -> None:

@@ -19,13 +19,10 @@ from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa
 from tests.bench.typed import MANNER, SMALL, bench, environ, live_runs, on, questions, result, start_bench
+from tests.cli.recording import lines
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
 from tests.processes import configured, sureenough
-
-
-def lines_of(file: Path) -> int:
-    return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
 @contextmanager
@@ -130,7 +127,7 @@ def test_an_engine_that_dies_in_the_middle_of_a_cell(live: tuple[str, ...], tmp_
         command = [*on(url, dataset, folder), "--parallel", "2", *live]
         patience = configured(tmp_path, "first-token = 5\n")
         with start_bench(*command, **patience) as running:
-            until(lambda: running.poll() is not None or lines_of(watched) > 2)
+            until(lambda: running.poll() is not None or lines(watched) > 2)
             server.send_signal(signal.SIGKILL)
             _, said = running.communicate(timeout=100)
     assert running.returncode == 3, said
@@ -187,7 +184,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
         in_thread(serving(Manner(tokens=20, delay=0.002))) as server,
         start_bench(*on(server.url, dataset, folder), "--parallel", "2") as running,
     ):
-        until(lambda: lines_of(journal) > 2)
+        until(lambda: lines(journal) > 2)
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=30)
     assert running.returncode == 130, said

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.engines.misbehaving import Manner
-from tests.processes import Running, start, sureenough
+from tests.processes import CLEAN, Running, start, sureenough
 
 MANNER = Manner(tokens=12, by_prompt=True)
 SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI", "HF_"))}
 Done = subprocess.CompletedProcess[str]
 
 

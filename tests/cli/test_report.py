@@ -27,7 +27,9 @@ def test_bench_writes_a_report_and_writes_it_again(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    assert "holds no results" in refused("bench", "--report", str(tmp_path))
+    without = refused("bench", "--report", str(tmp_path))
+    assert "holds no results" in without
+    assert "sureenough bench EXPERIMENT" in without
     assert "leave the experiment and --plan out" in refused("bench", "main", "--report", str(tmp_path))
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "main.json").write_text("{}")
