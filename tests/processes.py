@@ -18,9 +18,9 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -107,6 +107,18 @@ def start(
     os.close(err[1])
     running.stdout, running.stderr = os.fdopen(out[0]), os.fdopen(err[0])
     return running
+
+
+@contextmanager
+def begun(*words: str | Path, env: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """A command that runs until the block ends."""
+    with start(*words, env=env) as server:
+        try:
+            yield server
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=20)
+    assert server.returncode == 0
 
 
 def sureenough(

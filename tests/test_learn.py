@@ -15,7 +15,6 @@ import sureenough as se
 from sureenough.cli import app
 from sureenough.engines import Fake
 from sureenough.pools.learner import MOST_STATES, LearnerKey, LearnerStates
-from tests.processes import sureenough
 
 KEY = LearnerKey("Fake", 2, "sure:delta=0")
 
@@ -139,7 +138,3 @@ def test_the_command_line_keeps_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["learned"]["questions"] == 0
     assert LearnerStates(file).known[KEY].questions == 1
-    file.write_text("{{{")
-    refused = sureenough("ask", "2?", "-s", "sure", "--learn", str(file))
-    assert refused.returncode == 2
-    assert f"{file} is damaged (it is not a learner's file of this version)" in refused.stderr

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sureenough.redact import redact
+from sureenough.redact import printable_command, printable_url, redact
 
 SECRET = "hunter2hunter2"
 
@@ -66,3 +66,35 @@ def test_the_time_is_linear_in_the_text(piece: str) -> None:
     began = time.perf_counter()
     redact(piece * (400_000 // len(piece)))
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("https://user:hunter2@host/v1", "https://host/v1"),
+        ("https://hunter2@host:1/v1?token=sk-planted#hunter2", "https://host:1/v1"),
+        ("http://a:b@c:hunter2@host/v1", "http://host/v1"),
+        ("http://user:hunter2@[::1]:8000/v1", "http://[::1]:8000/v1"),
+        ("http://user:pa/ss?w#rd@host/v1", "http://host/v1"),
+        ("user:hunter2@host", "host"),
+        ("", ""),
+    ],
+)
+def test_14_4_a_url_is_shown_without_credentials_and_query(url: str, shown: str) -> None:
+    assert printable_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["bench", "--url", "http://u:hunter2@h/v1"], "bench --url http://h/v1"),
+        (["bench", "--url=http://u:hunter2@h/v1", "-s", "ddc:tau=0.9"], "bench --url=http://h/v1 -s ddc:tau=0.9"),
+        (["serve", "--api-key", "sk-planted", "--port", "1"], "serve --api-key '***' --port 1"),
+        (["serve", "--api-key=sk-planted"], "serve '--api-key=***'"),
+        (["ask", "--first-token", "5", "--max-tokens=9"], "ask --first-token 5 --max-tokens=9"),
+        (["ask", "what is a b?"], "ask 'what is a b?'"),
+    ],
+)
+def test_14_4_a_command_is_shown_without_secrets(words: list[str], shown: str) -> None:
+    assert printable_command(words) == shown

@@ -85,6 +85,8 @@ def commands(url: str, folder: Path) -> dict[str, list[str]]:
     dataset = str(questions(folder / "sums.jsonl", 2))
     model = ["--url", url, "--model", "tiny"]
     small = ["--paths", "4", "--window", "4"]
+    run = str(folder / "run")
+    bench = ["bench", "main", "--dataset", dataset, *model, "-o", run, *small, "-s", "sc", "--live", "--jobs", "1"]
     return {
         "ask": ["ask", "3 + 4?", *model, *small, "-s", "sc"],
         "ask --json": ["ask", "3 + 4?", *model, *small, "-s", "sc", "--json"],
@@ -93,9 +95,10 @@ def commands(url: str, folder: Path) -> dict[str, list[str]]:
         "ask a dead port": ["ask", "3 + 4?", "--url", re.sub(r":\d+/", ":9/", url), "--model", "tiny"],
         "doctor": ["doctor", *model],
         "record": ["record", dataset, *model, "--paths", "2", "--window", "4", "-o", str(folder / "pool.parquet")],
-        "bench": ["bench", "main", "--dataset", dataset, *model, "-o", str(folder / "run"), *small, "-s", "sc",
-                  "--live", "--jobs", "1"],
-        "report": ["bench", "--report", str(folder / "run")],
+        "bench": bench,
+        "bench --json": [*bench, "--json"],
+        "bench with another plan": [*bench, "--temperature", "0.9"],
+        "report": ["bench", "--report", run],
     }  # fmt: skip
 
 

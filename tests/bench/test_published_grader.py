@@ -122,9 +122,6 @@ def test_the_command_line(tmp_path: Path) -> None:
     done = sureenough("replay", file, "-s", "sc", "--grader", "math-verify", "--jobs", "2")
     assert done.returncode == 0, done.stderr
     assert "graded by math-verify 0." in done.stdout
-    done = sureenough("replay", file, "-s", "sc", "--grader", "theirs")
-    assert done.returncode == 2
-    assert "grader is 'theirs'" in done.stderr
     output = ("-o", str(tmp_path / "run"))
     done = sureenough("bench", "main", "--pool", file, "-s", "sc", "--grader", "math-verify", *output)
     assert done.returncode == 0, done.stderr

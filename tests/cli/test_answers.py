@@ -14,13 +14,7 @@ from tests.processes import printed, refused, sureenough
 
 @pytest.mark.parametrize(
     ("one", "two", "says"),
-    [
-        ("1/2", r"\frac12", "same"),
-        ("5", "500", "different"),
-        ("[0,9)", "(0,9)", "different"),
-        ("x=5", "5", "same"),
-        ("-1", "1", "different"),
-    ],
+    [("1/2", r"\frac12", "same"), ("-1", "1", "different")],
 )
 def test_two_answers(one: str, two: str, says: str) -> None:
     text = printed("answers", one, two)

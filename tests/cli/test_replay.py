@@ -137,8 +137,6 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
     [
         (["--paths", "8", "-s", "deepconf-low"], "allow at least 16 paths, or ask for deepconf-low:warmup=4"),
         (["--paths", "0"], "--paths is 0"),
-        (["--window", "0"], "--window is 0"),
-        (["--parallel", "0"], "--parallel is 0"),
         (["--repeats", "0"], "--repeats is 0"),
         (["--repeats", "99999999999"], "at most 10,000 are allowed"),
         (["--paths", "many"], "Invalid value for '--paths'"),

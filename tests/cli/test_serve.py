@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from sureenough.cli.view import run_on_recorded
 from sureenough.pools import Pool
 from sureenough.server import ServerLimits, ServerSettings
 from tests.bench.making import make_pool
-from tests.processes import Running, configured, refused, start
+from tests.processes import begun, configured, refused
 
 RUN = """{"schema": 2, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0}}
 {"text": {"path": 0, "texts": ["7"], "confidence": []}}
@@ -96,18 +93,6 @@ def test_bad_settings_of_the_file_are_refused_by_name(text: str, says: str, tmp_
 def test_a_run_file_with_a_name_that_is_not_a_run_id(tmp_path: Path) -> None:
     (tmp_path / "my run.v2.jsonl").write_text(RUN)
     assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.jsonl"))
-
-
-@contextmanager
-def begun(*words: str | Path) -> Iterator[Running]:
-    """A command that runs until the block ends."""
-    with start(*words) as server:
-        try:
-            yield server
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.communicate(timeout=20)
-    assert server.returncode == 0
 
 
 def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:

@@ -60,7 +60,15 @@ def test_other_terms_are_refused(tmp_path: Path) -> None:
         JsonLinesFile(tmp_path / "f", others, "rows")
 
 
-@pytest.mark.parametrize("begun", [b"", encode({"terms": {"seed": 7}}), encode({"terms": {"seed": 7}}) + b'{"n": 0'])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        encode({"terms": {"seed": 7}}),
+        encode({"terms": {"seed": 7}}) + b'{"n": 0',
+        *map(bytes, (1, 10, 5_000)),  # zeros after a power failure
+    ],
+)
 def test_a_file_without_lines_is_begun_anew(tmp_path: Path, begun: bytes) -> None:
     file = tmp_path / "f"
     file.write_bytes(begun)
@@ -69,14 +77,6 @@ def test_a_file_without_lines_is_begun_anew(tmp_path: Path, begun: bytes) -> Non
         assert lines.at(lines.add(ROWS[0])) == ROWS[0]
     assert [line for _, line in read_lines(file)] == [{"terms": TERMS}, ROWS[0]]
     assert holds_lines(file)
-
-
-@pytest.mark.parametrize("zeros", [1, 10, 5_000])
-def test_zeros_after_a_power_failure_are_begun_anew(tmp_path: Path, zeros: int) -> None:
-    file = tmp_path / "f"
-    file.write_bytes(bytes(zeros))
-    JsonLinesFile(file, TERMS, "rows").close()
-    assert [line for _, line in read_lines(file)] == [{"terms": TERMS}]
 
 
 @pytest.mark.parametrize("content", [b"a note of the user's", b"x" * 100_000, b'{"term": 1}', b"\0\0note"])
