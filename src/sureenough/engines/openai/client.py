@@ -260,7 +260,7 @@ class OpenAIConnection(Engine):
                         parser.raise_error()  # what came before it has been passed on
                         if parser.full or parser.done:
                             break
-                        if len(raw) >= SMALL_PIECE and len(raw) < raw.count(b"data:") * SMALL_EVENT:
+                        if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
                             size = SMALL_PIECE
                             await asyncio.sleep(0)  # other paths have their turn
                 if parser.done:

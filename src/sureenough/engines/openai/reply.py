@@ -320,6 +320,7 @@ class ReplyParser:
         self._usage = Usage()
         self._latest: tuple[Choice, bytes] | None = None  # of a continuation, with tokens
         self._beyond = 0  # tokens past the limit
+        self.event_count = 0  # of the latest bytes
         self.done = False  # [DONE] arrived: whatever follows is ignored
         self.finish: str | None = None
         self.stop_text: str | None = None  # as the server says
@@ -352,7 +353,9 @@ class ReplyParser:
     def feed(self, raw: bytes) -> Piece | Report | None:
         """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
         try:
-            for data in self._events.feed(raw):
+            events = self._events.feed(raw)
+            self.event_count = len(events)
+            for data in events:
                 self.receive(data)
             self._cut("")  # a watched path may have grown without bytes
         except (StreamError, EngineError) as error:
