@@ -50,8 +50,6 @@ ELSEWHERE = {
     "ray": "needs a cluster: .ci/ray starts one",
     "tar": "unpacks what pip has downloaded",
     "cp": "copies a file of the package, which exists",
-    "head": "takes lines of a file",
-    "grep": "takes lines of a file",
     "printf": "input of a command that is parsed",
     ".": "activates an environment",
 }
