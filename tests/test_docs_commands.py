@@ -64,7 +64,6 @@ NOT_RUN = {
     ".gguf": "needs a file that is not in the package; tests/engines/test_local.py",
     "s3://": "needs a bucket; tests/pools",
     "--dataset": "needs the hub for its questions; tests/bench",
-    "math500-dev.parquet": "a pool that is not in the package",
     "arith.jsonl": "millions of tokens",
     "demo": "tests/test_docs.py runs its recorded half, .ci/run the whole",
     "overhead": "measures time; tests/bench",
