@@ -45,7 +45,7 @@ def commands() -> str:
         "# Commands",
         table(("to", "verb", ""), rows),
         "Below, each verb as its own `--help` describes it. [Strategies and options](strategies.md) lists what "
-        "`--strategy` takes; [sureenough.toml](../configuration.md) keeps options that repeat.",
+        "`--strategy` takes; [sureenough.toml](../serving.md#configuration) keeps options that repeat.",
         "## Exit codes",
         table(("code", "meaning"), iter(EXIT_CODES)),
     ]
@@ -159,7 +159,7 @@ The file's metadata has a key `{pool.KEY.decode()}` with a JSON object (schema {
 
 ## Questions
 JSON lines, CSV or Parquet with a column `question`, and optionally `id`, `gold`, `kind` and `level`
-([which strategy for my data](../quickstart.md#which-strategy-for-my-data)).
+([which strategy for my data](../start.md#which-strategy-for-my-data)).
 
 ## Run folders and journals
 [Benchmarks](../bench.md#the-run-folder) describes the folder of a run; a journal holds paths that are being recorded,
@@ -169,7 +169,7 @@ one JSON line with a checksum each.
 One JSON line per change of a run: [its lines and fields](../serving.md#the-run-log).
 
 ## Plans and sureenough.toml
-[Plans](../bench.md#plans), and [sureenough.toml](../configuration.md).
+[Plans](../bench.md#plans), and [sureenough.toml](../serving.md#configuration).
 """
 
 
@@ -189,7 +189,7 @@ def environment() -> str:
             for name, flags in sorted(used.items()))  # fmt: skip
     return f"""# Environment and sureenough.toml
 
-[Configuration](../configuration.md) explains the order of precedence, and lists the variables that are not options.
+[Configuration](../serving.md#configuration) explains the order of precedence, and lists variables that are not options.
 
 ## Variables
 {table(("variable", "option"), rows)}

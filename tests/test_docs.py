@@ -160,7 +160,7 @@ def test_the_finish_reasons_are_those_of_the_parser() -> None:
 
 def test_pages_show_what_the_demo_prints() -> None:
     printed = sureenough("demo", "--no-live").stdout.rstrip()
-    for page in ("README.md", "docs/quickstart.md"):
+    for page in ("README.md", "docs/start.md"):
         shown = re.search(r"```text\n(Strategies on the same.*?)```", (ROOT / page).read_text(), re.DOTALL)
         assert shown is not None, page
         assert printed == shown[1].rstrip(), page

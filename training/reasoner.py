@@ -1,4 +1,4 @@
-"""How good the built-in model is, level by level: the table and the figures of docs/reasoner.md.
+"""How good the built-in model is, level by level: the table and the figures of docs/local.md.
 
 pip install '.[local,bench]'
 python training/reasoner.py problems arith.jsonl [SEED]

@@ -63,7 +63,7 @@ def replay(
     Args:
         recorded: the paths of one question.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
-        kind: kind of answer, which says when two of them are the same; see docs/tasks.md.
+        kind: kind of answer, which says when two of them are the same; see docs/answers.md.
         learn: what was learned before, such as `outcome.learned` of the run to repeat; used if the strategy learns.
         classes: answers that count as one, such as `outcome.classes` of the run to repeat; the judge decides on others.
     """
@@ -114,7 +114,7 @@ async def aask(
         engine: what samples the paths, such as an OpenAI-compatible server; the built-in model by default.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
         template: contains {question}; by default what the engine suggests for mathematics, else what the kind asks for.
-        kind: kind of answer: "math", "choice", "text", "number:rel=1e-3" and more, or a judge; see docs/tasks.md.
+        kind: kind of answer: "math", "choice", "text", "number:rel=1e-3" and more, or a judge; see docs/answers.md.
         extract: finds the answer in a path's text, instead of the kind's extractor.
         observers: called with every event.
         learn: what was learned before, as a LearnerState; or the name of a file, read before the run and updated after

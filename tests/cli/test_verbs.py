@@ -133,7 +133,8 @@ def test_options_are_few_and_rare_ones_come_last(name: str, most: int) -> None:
 
 
 def test_variables_and_settings_without_an_option_are_documented() -> None:
-    rows = [line for line in Path("docs/configuration.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    configuration = Path("docs/serving.md").read_text("utf-8").partition("\n## Configuration\n")[2]
+    rows = [line for line in configuration.splitlines() if line.startswith("| ")]
     options = [(name, option) for name in VERBS for option in verb(name).params]
     source = "".join(file.read_text("utf-8") for file in Path("src").rglob("*.py"))
     variables = {"URL", "MODEL", "API_KEY", "SERVE_KEYS", "CONFIG", "CACHE"}
@@ -151,7 +152,7 @@ def test_settings_of_the_file_are_no_options(name: str) -> None:
     for words in (["--top-p", "0.9"], ["--first-token", "5"], ["--limits", "3"]):
         done = sureenough(name, *words)
         assert (done.returncode, f"No such option: {words[0]}" in done.stderr) == (2, True)
-    assert "Only in sureenough.toml (docs/configuration.md): " in sureenough(name, "--help").stdout
+    assert "Only in sureenough.toml (docs/serving.md): " in sureenough(name, "--help").stdout
 
 
 def test_limits_are_documented_with_their_defaults() -> None:

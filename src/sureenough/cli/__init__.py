@@ -68,7 +68,7 @@ class Verb(TyperCommand):
         names = [str(option.name).replace("_", "-") for option in self.params if not option.opts]
         if names:
             formatter.write_paragraph()
-            formatter.write_text(f"Only in sureenough.toml (docs/configuration.md): {', '.join(names)}.")
+            formatter.write_text(f"Only in sureenough.toml (docs/serving.md): {', '.join(names)}.")
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
