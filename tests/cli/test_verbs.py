@@ -13,13 +13,10 @@ from typing import Any, cast
 
 import pytest
 import typer.main
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.core import TyperCommand
 
 from sureenough.cli import SETTINGS, VERBS, app, main
 from sureenough.cli.options import defaults
-from sureenough.cli.terminal import printable
 from sureenough.core.options import RunOptions
 from sureenough.errors import EngineError, UsageError
 from sureenough.server import ServerLimits
@@ -232,29 +229,3 @@ def test_completion_imports_no_verb_and_works_beside_a_bad_file_of_defaults(tmp_
         text, heavy = fresh(cwd=tmp_path, env=os.environ | words)
         assert set(text.split()) == completions
         assert heavy <= {"importlib.metadata"} or "ask" in line
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain\ttext\nπ 😀 \\boxed{7}", "plain\ttext\nπ 😀 \\boxed{7}"),
-        ("line\r\nline", "line\nline"),
-        ("over\rwritten", r"over\rwritten"),
-        ("\x1b[2J", r"\x1b[2J"),
-        ("\x1b]52;c;aGk=\x07", r"\x1b]52;c;aGk=\x07"),
-        ("\x9b31m \x9d \x90", r"\x9b31m \x9d \x90"),
-        ("\x7f\x08\x00", r"\x7f\x08\x00"),
-        ("\u202e\u2066\u2028", r"\u202e\u2066\u2028"),
-        ("\ud83d", r"\ud83d"),
-    ],
-)
-def test_control_characters_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
-
-
-@given(st.text(st.characters()))
-def test_any_text_can_be_printed(text: str) -> None:
-    shown = printable(text)
-    shown.encode()
-    assert all(letter in "\t\n" or (ord(letter) >= 32 and not 127 <= ord(letter) < 160) for letter in shown)
-    assert printable(shown) == shown

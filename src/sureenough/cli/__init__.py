@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sureenough import __version__
-from sureenough.cli.terminal import echo, printable
+from sureenough.cli.terminal import echo
 from sureenough.errors import EngineError, SureEnoughError, UsageError
 
 GROUPS: Final[dict[str, dict[str, str]]] = {
@@ -157,7 +157,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"sureenough {__version__}")
+        echo(f"sureenough {__version__}")
         raise typer.Exit
 
 
@@ -194,7 +194,6 @@ def main() -> None:
         echo(f"sureenough: the engine failed: {name}: {error}. An EngineError would cost it only the path", err=True)
         sys.exit(3)
     except OSError as error:
-        place = "the result" if error.filename is None else printable(os.fsdecode(error.filename))
-        sys.stderr.write(f"sureenough: cannot write {place}: {error.strerror or error}\n")
-        sys.stderr.flush()
+        place = "the result" if error.filename is None else os.fsdecode(error.filename)
+        echo(f"sureenough: cannot write {place}: {error.strerror or error}", err=True)
         os._exit(2)  # a normal exit would try to write once more, and end in a traceback

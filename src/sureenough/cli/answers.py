@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sureenough.answers import canonical_key, explain, extract, resolve_kind
 from sureenough.cli.options import AsJson, Kind
+from sureenough.cli.terminal import echo, echo_json
 from sureenough.errors import UsageError
 
 
@@ -32,7 +33,7 @@ def command(
             _compare(*pair, as_json=as_json)
         else:
             same = len(set(resolve_kind(kind).classes(pair))) == 1
-            typer.echo(json.dumps({"same": same}) if as_json else ("same" if same else "different"))
+            _print({"same": same}, "same" if same else "different", as_json=as_json)
     else:
         raise UsageError("give two answers to compare, or --extract FILE")
 
@@ -40,13 +41,16 @@ def command(
 def _compare(one: str, two: str, *, as_json: bool) -> None:
     verdict = explain(one, two)
     keys = [canonical_key(one), canonical_key(two)]
+    report = {"same": verdict.same, "why": str(verdict), "keys": [{"kind": k.kind, "text": k.text} for k in keys]}
+    lines = [f"  {answer}  ->  {own.kind}: {own.text}" for answer, own in zip((one, two), keys, strict=True)]
+    _print(report, "\n".join([str(verdict), *lines]), as_json=as_json)
+
+
+def _print(report: dict[str, Any], text: str, *, as_json: bool) -> None:
     if as_json:
-        report = {"same": verdict.same, "why": str(verdict), "keys": [{"kind": k.kind, "text": k.text} for k in keys]}
-        typer.echo(json.dumps(report))
-        return
-    typer.echo(str(verdict))
-    for answer, own in zip((one, two), keys, strict=True):
-        typer.echo(f"  {answer}  ->  {own.kind}: {own.text}")
+        echo_json(json.dumps(report))
+    else:
+        echo(text)
 
 
 def _standard_input() -> str:
@@ -61,6 +65,6 @@ def _extract(file: Path, kind: str, choices: str, fallback: str | None, *, as_js
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     answer = extract(text, kind, choices=choices, fallback=fallback)
-    typer.echo(json.dumps({"answer": answer}) if as_json else (answer if answer is not None else "no answer"))
+    _print({"answer": answer}, "no answer" if answer is None else answer, as_json=as_json)
     if answer is None:
         raise typer.Exit(1)

@@ -31,7 +31,7 @@ from sureenough.cli.options import (
     run_options,
     with_options,
 )
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, echo_json
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Spent
 from sureenough.drivers.observers import Observer, WinnerTranscript
@@ -90,7 +90,7 @@ def command(
     path, text = (shown.path, shown.text) if shown is not None else (None, None)
     if as_json:
         extra = {"seconds": round(time.monotonic() - started, 3), "cost": cost, "path": path, "text": text}
-        typer.echo(json.dumps(out.to_json() | extra, allow_nan=False))
+        echo_json(json.dumps(out.to_json() | extra, allow_nan=False))
     else:
         if show_path and text is not None and not quiet:
             echo(f"--- path {path}\n{text}\n---", err=True)

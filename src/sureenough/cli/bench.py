@@ -38,7 +38,7 @@ from sureenough.cli.options import (
     split_strategies,
     with_options,
 )
-from sureenough.cli.terminal import echo, progress
+from sureenough.cli.terminal import echo, echo_json, progress
 from sureenough.datasets import DATASETS
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
@@ -96,7 +96,7 @@ def command(
         echo("\n".join([*written, *advice(results)]))
         return
     if experiment is None and plan is None:
-        typer.echo(_list(as_json))
+        (echo_json if as_json else echo)(_list(as_json))
         return
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
     named = {"engine": server.plugin} if server.plugin else {"url": server.url or [], "model": server.model}
@@ -147,7 +147,7 @@ def command(
             print_counts(model.engine)
         _, written = _write_report(folder.path)
     if as_json:
-        typer.echo(result.to_json().decode())
+        echo_json(result.to_json().decode())
     else:
         echo(tables(result, written))
 

@@ -21,7 +21,7 @@ from sureenough.bench.comparison import to_json
 from sureenough.bench.result import ComparedStrategy
 from sureenough.cli.live_display import display
 from sureenough.cli.options import AsJson
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, echo_json
 from sureenough.core.outcome import Outcome
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers.run_log import RunLogWriter
@@ -62,7 +62,7 @@ def command(
             "advice": "\n".join(result.advice()[1:]),
             "seconds": time.monotonic() - started,
         }
-        typer.echo(json.dumps(report, allow_nan=False))
+        echo_json(json.dumps(report, allow_nan=False))
     else:
         echo("\n".join([*comparison_lines(result), *result.advice()]))
 

@@ -16,7 +16,7 @@ import typer
 
 from sureenough.cli.engine import EngineOptions
 from sureenough.cli.options import AsJson, option_group, with_options
-from sureenough.cli.terminal import echo, plural
+from sureenough.cli.terminal import echo, echo_json, plural
 from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import End, ExtendOptions, Prompt, TokenStream, as_part
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
@@ -74,7 +74,7 @@ def command(*, server: EngineOptions, as_json: AsJson = False) -> None:
         if not as_json:
             echo("\n".join(map(str, loads)))
     if as_json:
-        typer.echo(json.dumps(result))
+        echo_json(json.dumps(result))
     raise typer.Exit(0 if well else 1)
 
 

@@ -155,7 +155,7 @@ def named_plugin(name: str, url: object, model: object) -> Engine:
 def warn_if_cold(temperature: float) -> None:
     """Warn that voting is of no use at temperature 0."""
     if temperature == 0:
-        typer.echo(
+        echo(
             "Warning: with --temperature 0 all paths will be equal, so more than one path only costs tokens; "
             "0.6 is the default.",
             err=True,
@@ -171,7 +171,7 @@ def _local(model: str | None, quiet: bool, **options: Any) -> Local:
     if model in (None, reasoner.NAME):
         model = None
         if not quiet:
-            typer.echo(GREETING, err=True)
+            echo(GREETING, err=True)
     elif not model.startswith(HUB_PREFIX) and not model.endswith(".gguf") and not Path(model).exists():
         raise UsageError(
             f"{model} is not a file: a server's model needs --url http://localhost:8000/v1 (or SUREENOUGH_URL, or url "

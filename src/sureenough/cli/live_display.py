@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sureenough.cli.terminal import echo, printable
+from sureenough.cli.terminal import echo, printable, terminal
 from sureenough.core.stop_rules import Verdict
 from sureenough.drivers.run_log import LineReader, LogLine, PathChange, RunView
 
@@ -110,7 +110,7 @@ def _progress(view: RunView) -> str:
 @contextmanager
 def display(quiet: bool, plain: bool = True) -> Iterator[tuple[LineReader, ...]]:
     """What suits standard error: a live view on a terminal, plain lines elsewhere, or nothing."""
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     if quiet or not (plain or console.is_terminal):
         yield ()
     elif not console.is_terminal:

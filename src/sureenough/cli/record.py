@@ -78,7 +78,7 @@ def command(
     if dry_run:
         join(ray, call)
         whole = Sampling(questions, sampled, run.paths, run.parallel, run.seed, recorded_keys(output))
-        typer.echo(estimate([whole], prices.cost))
+        echo(estimate([whole], prices.cost))
         return
     if output.is_dir() and (output.is_symlink() or output.name == ".."):
         output = output.resolve()  # the folder is replaced, not the link to it
@@ -123,7 +123,7 @@ def command(
         echo(f"{lacking}. The same command continues{kept}.")
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
-    typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(len(questions) * run.paths, 'path')}.")
+    echo(f"{output}: {plural(len(questions), 'question')}, {plural(len(questions) * run.paths, 'path')}.")
 
 
 def _missing(questions: list[RecordQuestion], paths: int, recorded: Container[tuple[str, int]]) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from sureenough.api import answer_classes
@@ -34,7 +33,7 @@ from sureenough.cli.options import (
     split_strategies,
     with_options,
 )
-from sureenough.cli.terminal import echo, progress
+from sureenough.cli.terminal import echo, echo_json, progress, terminal
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome, PathSnapshot
 from sureenough.core.session import Session
@@ -110,9 +109,9 @@ def command(
         if not as_json and not as_csv:
             show(result)
     if as_json:
-        typer.echo(json.dumps(to_json(results), indent=2, allow_nan=False))
+        echo_json(json.dumps(to_json(results), indent=2, allow_nan=False))
     elif as_csv:
-        typer.echo(to_csv(results))
+        echo(to_csv(results))
 
 
 def _only_one(call: typer.Context, strategies: list[str] | None, pools: list[Path] | None) -> tuple[str, Path | None]:
@@ -128,7 +127,7 @@ def _only_one(call: typer.Context, strategies: list[str] | None, pools: list[Pat
 
 def show(result: Comparison) -> None:
     """Print a table that suits the output."""
-    console = Console()
+    console = terminal()
     if not console.is_terminal:
         echo(str(result))
         return
@@ -157,7 +156,7 @@ def explain(
     if as_json:
         head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}
         paths = {"path_list": [path._asdict() for path in ended]} if show_paths else {}
-        typer.echo(json.dumps(head | out.to_json() | paths, allow_nan=False))
+        echo_json(json.dumps(head | out.to_json() | paths, allow_nan=False))
         return
     echo(f"Question {recorded.id}" + (f", gold answer {recorded.gold}." if recorded.gold is not None else "."))
     if recorded.text is not None:

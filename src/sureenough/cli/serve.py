@@ -27,6 +27,7 @@ from sureenough.cli.options import (
     run_options,
     with_options,
 )
+from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
@@ -140,7 +141,7 @@ def serve(
     url = _url(settings, listening.getsockname()[1])
 
     def ready() -> None:
-        typer.echo(f"sureenough serves at {url}/v1, {description}; the page is {url}{page}")
+        echo(f"sureenough serves at {url}/v1, {description}; the page is {url}{page}")
         if when_ready is not None:
             when_ready(f"{url}{page}")
 
@@ -160,7 +161,7 @@ def serve_on_ray(cluster: Any, settings: ServerSettings, deployment: dict[str, A
     url = _url(settings, settings.port)
 
     def ready() -> None:
-        typer.echo(f"sureenough serves at {url}/v1 with Ray Serve, {description}")
+        echo(f"sureenough serves at {url}/v1 with Ray Serve, {description}")
 
     with contextlib.suppress(KeyboardInterrupt):
         RayEndpoint(cluster, settings, deployment).run(ready)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from sureenough.cli.terminal import echo
 from sureenough.engines.watch.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SCHEDULER, SOCKET_ENV, server_environment
 from sureenough.errors import UsageError
 from sureenough.vllm import check_version
@@ -36,7 +37,7 @@ def command(
         given = os.environ.get(SOCKET_ENV)
         socket_path = shlex.quote(given) if given else "$(mktemp -d)/records.sock"
         variables = server_environment(socket_path, longest_window)
-        typer.echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), shlex.join(words)]))
+        echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), shlex.join(words)]))
         return
     if sys.platform == "win32":  # execvpe would return to the shell, and vLLM needs Unix sockets
         raise UsageError("vLLM does not run on Windows; start this in WSL, or give other verbs the --url of a server")

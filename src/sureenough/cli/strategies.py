@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from sureenough.cli.terminal import echo
 from sureenough.errors import UsageError
 from sureenough.plugins import GROUPS, announced, report
@@ -17,15 +15,15 @@ def command() -> None:
         try:
             strategy = REGISTRY.find(name).thing
         except UsageError as error:  # a plug-in that fails to load
-            typer.echo(f"{name}: {error}")
+            echo(f"{name}: {error}")
             continue
         known = options(strategy)
-        typer.echo(f"{name}: {strategy.summary}" + ("" if known else " (no options)"))
+        echo(f"{name}: {strategy.summary}" + ("" if known else " (no options)"))
         for option in known.values():
             default = option.read(strategy)
-            typer.echo(f"  {option.name}={int(default) if isinstance(default, bool) else default}  {option.help}")
+            echo(f"  {option.name}={int(default) if isinstance(default, bool) else default}  {option.help}")
     methods = " or ".join(f"{method}+" for method in SEARCHES)
-    typer.echo(f"{methods} before any strategy without pruning searches for its paths, such as phi+sure.")
+    echo(f"{methods} before any strategy without pruning searches for its paths, such as phi+sure.")
     if any(announced(group) for group in GROUPS):
         from sureenough.answers.kinds import REGISTRY as JUDGES
         from sureenough.datasets.load import REGISTRY as DATASETS

@@ -1,4 +1,7 @@
-"""Output for people. Text of models, servers and files is hostile: it must not control the terminal."""
+"""All output of the command line. Text of models, servers and files is hostile: it must not control the terminal.
+
+Nothing else in `cli` writes to a terminal, so no text reaches one without being cleaned here.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 without tab and newline, DEL, C1, line and bidirectional controls, halves of surrogate pairs."""
@@ -20,14 +26,32 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
+def echo(text: str, err: bool = False) -> None:
+    """Print text of others, line by line."""
+    typer.echo(printable(text), err=err)
+
+
+def echo_json(text: str) -> None:
+    """Print JSON; what controls a terminal is escaped as JSON escapes it."""
+    typer.echo(UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+
+
+def terminal(stderr: bool = False) -> Console:
+    """A terminal that shows tables and bars of others' text: all of it is cleaned when it is drawn."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Terminal(Console):
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable(text), style, control)
+
+    return Terminal(stderr=stderr)
+
+
 def plural(number: int, noun: str) -> str:
     """`1 path`, `1,024 paths`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def echo(text: str, err: bool = False) -> None:
-    """Print a line that holds text of others."""
-    typer.echo(printable(text), err=err)
 
 
 @contextmanager
@@ -47,10 +71,9 @@ def progress(interval: float = 10.0) -> Iterator[Callable[[str, int, int], None]
 
         yield show
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = BarColumn(), TextColumn("{task.description}", markup=False), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("")
         yield lambda line, done, total: bar.update(task, description=line, completed=done, total=total)
