@@ -194,7 +194,7 @@ def test_request_bodies(raw: bytes, chat: bool) -> None:
     try:
         body = parse_body(raw)
         READER.check_plain(body)
-        request = READER.read(body, chat=chat, template="{question}?")
+        request = READER.read(body, api="chat/completions" if chat else "completions", template="{question}?")
     except ApiError as error:
         refusal = error
     else:
@@ -210,7 +210,7 @@ def test_request_bodies(raw: bytes, chat: bool) -> None:
 def test_templates(template: str) -> None:
     body = {"model": "m@sc", "messages": [{"role": "user", "content": "1?"}], "sureenough": {"template": template}}
     with suppress(ApiError):
-        READER.read(body, chat=True, template="{question}")
+        READER.read(body, api="chat/completions", template="{question}")
 
 
 NAMES = list(STRATEGIES)

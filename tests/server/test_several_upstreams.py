@@ -35,7 +35,7 @@ def test_paths_are_shared_and_counted_and_a_dead_server_costs_no_request() -> No
         reply = post(url, sureenough=EIGHT)
         assert reply.status_code == 200, reply.text
         assert reply.json()["sureenough"]["votes"]
-        first, second = state.upstream.loads
+        first, second = state.backend.loads
         assert second.finished > 8 > first.finished
 
 
@@ -44,11 +44,11 @@ def test_a_plain_request_goes_to_the_upstream_with_the_least_load() -> None:
         body = {"model": "tiny", "messages": [{"role": "user", "content": "?"}], "stream": True}
         with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as running:
             assert running.status_code == 200
-            assert [count.running for count in state.upstream.loads] == [1, 0]
+            assert [count.running for count in state.backend.loads] == [1, 0]
             assert plain(url).status_code == 200
             assert (len(one.bodies), len(other.bodies)) == (1, 1)
-        until(lambda: not any(count.running for count in state.upstream.loads))
-        assert [count.finished for count in state.upstream.loads] == [1, 1]
+        until(lambda: not any(count.running for count in state.backend.loads))
+        assert [count.finished for count in state.backend.loads] == [1, 1]
 
 
 def test_a_plain_request_goes_elsewhere_if_an_upstream_is_gone() -> None:
@@ -57,8 +57,8 @@ def test_a_plain_request_goes_elsewhere_if_an_upstream_is_gone() -> None:
         assert httpx.get(f"{url}/v1/models").status_code == 200
         assert [plain(url).status_code for _ in range(4)] == [200] * 4
         assert (len(one.bodies), len(other.bodies)) == (0, 4)
-        until(lambda: [count.finished for count in state.upstream.loads] == [0, 4])
-        assert [count.available for count in state.upstream.loads] == [False, True]
+        until(lambda: [count.finished for count in state.backend.loads] == [0, 4])
+        assert [count.available for count in state.backend.loads] == [False, True]
 
 
 def test_a_plain_request_that_an_upstream_has_received_is_not_sent_to_another() -> None:

@@ -32,7 +32,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sureenough.errors import UsageError
 from sureenough.server.consensus import ServerState
-from sureenough.server.responses import JSON, ApiError, cancel, json_response
+from sureenough.server.responses import JSON, ApiError, cancel
 from sureenough.server.routes import Routes
 from sureenough.server.settings import ServerLimits, ServerSettings
 
@@ -105,7 +105,7 @@ class RequestMiddleware:
                 raise
             response = self.state.error_response(error)
             if not status:  # else the head is sent, and the connection is closed: the response is not complete
-                await json_response(response.body(), response.status, response.headers)(scope, receive, tracked)
+                await response.response()(scope, receive, tracked)
         finally:
             route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")
             seconds = time.monotonic() - began
@@ -345,6 +345,6 @@ async def _wait_for(condition: Callable[[], bool], seconds: float) -> None:
 
 async def _check_upstream(state: ServerState) -> None:
     """Say at once if the upstream is not there, instead of at the first request."""
-    problem = await state.upstream.problem()
+    problem = await state.backend.problem()
     if problem is not None:
         log.warning("the upstream is not ready: %s; requests fail until it is", problem)

@@ -10,11 +10,12 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
+from starlette.types import ASGIApp
 
 from sureenough import answers
 from sureenough.answers import Judge, for_question, resolve_kind
@@ -25,16 +26,27 @@ from sureenough.core.stop_rules import betainc
 from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.observers import ObservedEvent, Observer, Transcript, WinnerTranscript
 from sureenough.drivers.run_log import INTERVAL, PathTokens, RunLogWriter
+from sureenough.engines.base import Engine
+from sureenough.engines.load_balancer import ServerLoad
+from sureenough.errors import EngineError, UsageError
 from sureenough.json_text import mend
 from sureenough.pools.learner import LearnerStates
 from sureenough.server.kept_runs import KeptRun, KeptRuns
 from sureenough.server.metrics import ServerMetrics
-from sureenough.server.requests import ConsensusRequest
-from sureenough.server.responses import ApiError, api_error, cancel_once, shutting_down, sse_comment, sse_event
+from sureenough.server.requests import Api, ConsensusRequest, RequestReader, split_model_name
+from sureenough.server.responses import (
+    ApiError,
+    api_error,
+    bad_request,
+    cancel_once,
+    shutting_down,
+    sse_comment,
+    sse_event,
+    unknown_model,
+)
 from sureenough.server.settings import ServerSettings
 from sureenough.server.structured import ToolJudge
-from sureenough.server.upstream import Upstream, open_upstream
-from sureenough.spec import render
+from sureenough.spec import parse, render
 
 KEEP_ALIVE: Final = 15.0
 """Seconds after which a line is sent even if nothing has changed, so that proxies keep the connection."""
@@ -47,6 +59,60 @@ MOST_WINDOWS: Final = 1_000
 COMPLETE: Final = ("settled", "budget")
 """Reasons of runs that chose their window from all the paths that should."""
 log: Final = logging.getLogger("sureenough.server")
+
+
+class Backend:
+    """Where a server's paths come from: an engine for each request, and the models that are offered.
+
+    The upstream of `sureenough serve` is one; a server that samples by itself, such as vLLM with the plug-in, another.
+    """
+
+    template = ""  # around questions, unless a request has its own
+    offered: Sequence[str] = ()  # the models, if they are known without asking anybody
+    loads: Sequence[ServerLoad] = ()  # of the servers behind it, if there are several
+
+    def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
+        """The engine for one request; `sampling` has the fields of `OpenAI`."""
+        raise NotImplementedError
+
+    def notes(self, model: str, question: str) -> tuple[str, ...]:
+        """What a reader of the answer should know before there is one."""
+        return ()
+
+    def redact(self, text: str) -> str:
+        """Text for clients, without secrets of the operator."""
+        return text
+
+    async def models(self) -> list[str]:
+        """The models that are offered."""
+        return list(self.offered)
+
+    async def ready(self) -> bool:
+        """Whether paths could be sampled now."""
+        return True
+
+    async def problem(self) -> str | None:
+        """What is wrong with it, for the operator; None if nothing is known to be."""
+        return None
+
+    def passthrough(self, endpoint: str, content: bytes, slot: ExitStack) -> ASGIApp:
+        """The backend's own response to a request without a strategy, which holds the slot until it is complete."""
+        raise bad_request("choose a strategy: its name follows the model's, as in NAME@sure.", "model")
+
+    async def check_model(self, model: str) -> None:
+        """Refuse a model that is not offered, as far as that is known, and a model with an unknown strategy."""
+        base, at, spec = model.rpartition("@")
+        listed = list[str]()
+        if at:
+            with suppress(EngineError):
+                listed = await self.models()
+        if at and base in listed and model not in listed:
+            try:
+                parse(spec)
+            except UsageError as error:
+                raise bad_request(f"{error}.", "model") from None
+        if self.offered and model not in self.offered:
+            raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 
 
 class RunResult(NamedTuple):
@@ -66,7 +132,7 @@ class Run:
         self.id = secrets.token_urlsafe(24)
         self.model, self._state = request.model, state
         self.judge: Judge = request.options["kind"]
-        notes = state.upstream.notes(request.model, request.question)
+        notes = state.backend.notes(request.model, request.question)
         self.log = RunLogWriter(
             {"id": self.id, "question": request.question, "model": request.model,
              "strategy": render(request.strategy), "begun": time.time(), "notes": list(notes)}
@@ -121,10 +187,12 @@ class Run:
 
 
 class ServerState:
-    """What the requests of one server share: the upstream, slots, metrics, what is learned, and the runs."""
+    """What the requests of one server share: the backend, slots, metrics, what is learned, and the runs."""
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: ServerSettings, backend: Backend | None = None) -> None:
+        self.settings, self.reader = settings, RequestReader(settings)
+        self.backend = backend or Backend()
+        self._has_backend = backend is not None
         self.requests = 0  # that hold a slot
         self.runs: set[asyncio.Task[RunResult]] = set()  # in progress
         self.watched: dict[str, Run] = {}  # by ids that cannot be guessed
@@ -134,16 +202,19 @@ class ServerState:
         self._saving = asyncio.Lock()
         self.metrics = ServerMetrics(self)
         self.windows = {key.model: key.window for key in self.learned.known}  # once a run has chosen one
-        self.upstream = Upstream(settings)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Hold the upstream open for as long as the server runs; one that only shows kept runs needs none."""
+        """For as long as the server runs. Without a backend of its own it opens the upstream of the settings."""
         if self.settings.view_only:
             yield
             return
         await asyncio.to_thread(_preload)
-        async with open_upstream(self.settings) as self.upstream:
+        async with AsyncExitStack() as stack:
+            if not self._has_backend:
+                from sureenough.server.upstream import open_upstream  # other backends need none of it
+
+                self.backend = await stack.enter_async_context(open_upstream(self.settings))
             yield
             self.stop_runs()
 
@@ -152,8 +223,13 @@ class ServerState:
         response = api_error(error, model)
         if response.status == 500 and not isinstance(error, ApiError):
             log.error("a request failed", exc_info=error)
-        response.message = self.upstream.redact(response.message)
+        response.message = self.backend.redact(response.message)
         return response
+
+    async def read(self, body: dict[str, Any], api: Api = "chat/completions") -> ConsensusRequest:
+        """A parsed body as a request for a consensus, or an ApiError."""
+        await self.backend.check_model(split_model_name(body["model"]).model)
+        return self.reader.read(body, api=api, template=self.backend.template)
 
     def slot(self) -> ExitStack:
         """One of the slots for requests, held until the context ends or it is closed, whichever comes first."""
@@ -193,7 +269,7 @@ class ServerState:
         return run
 
     async def _run(self, request: ConsensusRequest, observers: Sequence[Observer]) -> RunResult:
-        upstream, spec, judge = self.upstream, render(request.strategy), request.structured
+        backend, spec, judge = self.backend, render(request.strategy), request.structured
         window = request.options["window"] or self.windows.get(request.model)
         transcript, run = WinnerTranscript(), asyncio.current_task()
 
@@ -203,12 +279,12 @@ class ServerState:
                 cancel_once(run)
 
         out = await aask(
-            request.prompt, upstream.engine(request.model, request.sampling), request.strategy,
+            request.prompt, backend.engine(request.model, request.sampling), request.strategy,
             observers=(transcript, *observers, stop_on_disagreement),
             learn=self.learned.state(request.model, window, spec), **request.options | {"window": window},
         )  # fmt: skip
         self.metrics.count_run(out)
-        notes = [*upstream.notes(request.model, request.question), *map(upstream.redact, out.notes)]
+        notes = [*backend.notes(request.model, request.question), *map(backend.redact, out.notes)]
         if request.strategy.reads_confidence:
             self.learned.receive(request.model, spec, out)
             async with self._saving:

@@ -122,7 +122,7 @@ class ServerMetrics:
 
     def _upstreams(self) -> Iterator[Metric]:
         """What each of several upstream servers does; clients do not learn their addresses."""
-        servers = [({"server": str(number)}, load) for number, load in enumerate(self._state.upstream.loads, 1)]
+        servers = [({"server": str(number)}, load) for number, load in enumerate(self._state.backend.loads, 1)]
         if len(servers) < 2:
             return
         counts = (

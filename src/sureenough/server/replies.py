@@ -23,8 +23,9 @@ from sureenough.core.stop_rules import QUANTITIES
 from sureenough.drivers.observers import ObservedEvent, PathReport
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.server.consensus import KEEP_ALIVE, RunResult, ServerState
-from sureenough.server.requests import ConsensusRequest
+from sureenough.server.requests import Api, ConsensusRequest
 from sureenough.server.responses import (
+    ApiError,
     cancel,
     json_response,
     send_events,
@@ -43,6 +44,31 @@ CHUNK: Final = 96
 DONE: Final = b"data: [DONE]\n\n"
 
 
+async def respond(state: ServerState, api: Api, body: dict[str, Any], slot: ExitStack) -> ConsensusResponse:
+    """The reply by consensus to a parsed body, whole or streamed as it asks: an ASGI application.
+
+    This is all that a server of another kind needs, such as a route that an endpoint plug-in adds to vLLM's own server:
+
+        state = ServerState(settings, backend)  # a `Backend` that gives engines
+        async with state.opened():  # for as long as the server runs
+            ...
+
+        async def chat(request: Request) -> ASGIApp:  # of a Starlette route; what it returns is called as ASGI
+            try:
+                body = parse_body(await request.body())
+                if not asks_for_consensus(body):
+                    return await their_handler(request)
+                with state.slot() as slot:  # at most `limits.requests` at once
+                    return await respond(state, "chat/completions", body, slot)
+            except ApiError as error:
+                return error.response()
+
+    Errors of the run become responses. If the client leaves, the run is cancelled, and the application raises
+    ClientDisconnect.
+    """
+    return ConsensusResponse(state, await state.read(body, api), slot.pop_all())
+
+
 class ConsensusResponse:
     """An ASGI application for one request."""
 
@@ -57,6 +83,8 @@ class ConsensusResponse:
                 await send_events(self._events(run), receive, send)
             else:
                 await until_disconnected(receive, self._whole(run, scope, receive, send))
+        except ApiError as error:  # before the head
+            await error.response()(scope, receive, send)
         finally:
             await cancel(run)
 

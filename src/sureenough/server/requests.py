@@ -59,6 +59,8 @@ DEEPEST_BODY = 100
 """Levels of a request's JSON. Whatever writes it again, here or at the upstream, could fail on more."""
 
 
+Api = Literal["chat/completions", "completions", "responses"]
+"""OpenAI's endpoints that a consensus can answer, below /v1/."""
 Fields = TypeVar("Fields", bound=Struct)
 
 
@@ -182,11 +184,16 @@ class ConsensusRequest:
     prompt: Prompt
     options: dict[str, Any]  # of `aask`
     sampling: dict[str, Any] = field(default_factory=dict)  # of the engine
-    chat: bool = True
+    api: Api = "chat/completions"
     stream: bool = False
     usage: bool = False
     progress: Progress = "comments"
     structured: Json | ToolJudge | None = None  # the judge of a reply that programs read
+
+    @property
+    def chat(self) -> bool:
+        """Whether it consists of messages, not of a text to complete."""
+        return self.api != "completions"
 
     @property
     def path_tokens(self) -> int | None:
@@ -208,6 +215,11 @@ def parse_body(raw: bytes) -> dict[str, Any]:
     if _is_nested_deeper(body, DEEPEST_BODY):
         raise bad_request(f"The body of a request may be nested {DEEPEST_BODY} levels deep.", code=None)
     return body
+
+
+def asks_for_consensus(body: dict[str, Any]) -> bool:
+    """Whether a parsed body asks for a vote: by its model's name, or by an object with options."""
+    return split_model_name(body["model"]).strategy is not None or body.get("sureenough") is not None
 
 
 def _is_nested_deeper(value: Any, levels: int) -> bool:
@@ -232,10 +244,6 @@ class RequestReader:
     def check_plain(self, body: dict[str, Any]) -> None:
         """Hold a request that is passed through to the caps: as many replies as paths, as long as a path."""
         limits = self.settings.limits
-        if self.settings.engine is not None:
-            name = body["model"]
-            message = f"{name} is an engine without a server of its own: choose a strategy, as in "
-            raise bad_request(f"{message}{name}@{self.settings.strategy}.", "model")
         if not limits.plain:
             return
         request = self._convert(body, self.types.plain)
@@ -245,8 +253,9 @@ class RequestReader:
         if replies > limits.paths:
             raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
 
-    def read(self, body: dict[str, Any], *, chat: bool, template: str) -> ConsensusRequest:
+    def read(self, body: dict[str, Any], *, api: Api, template: str) -> ConsensusRequest:
         """The request, or a 400 response that names the field."""
+        chat = api != "completions"
         self._refuse_unsupported(body)
         request = self._convert(body, self.types.chat if chat else self.types.completion)
         name, options = split_model_name(request.model), request.sureenough or self.types.options()
@@ -273,7 +282,7 @@ class RequestReader:
             options=self._run_options(options, request.seed) | {"kind": structured or judge},
             structured=structured,
             sampling=sampling,
-            chat=chat,
+            api=api,
             stream=bool(request.stream),
             usage=bool(request.stream_options and request.stream_options.include_usage),
             progress=options.progress,

@@ -137,6 +137,9 @@ class ApiError(Exception):
         kind = TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
         return ErrorBody(ErrorDetail(self.message, kind, self.param, self.code))
 
+    def response(self) -> Response:
+        return json_response(self.body(), self.status, self.headers)
+
 
 def bad_request(message: str, param: str | None = None, code: str | None = "invalid_value") -> ApiError:
     return ApiError(400, message, code=code, param=param)

@@ -26,16 +26,14 @@ from sureenough.core.options import RunOptions
 from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.consensus import ServerState
 from sureenough.server.metrics import CONTENT_TYPE, learned_signals
-from sureenough.server.replies import ConsensusResponse
+from sureenough.server.replies import respond
 from sureenough.server.requests import (
     PAGE_STRATEGIES,
-    RequestReader,
+    asks_for_consensus,
     names_with_strategies,
     parse_body,
-    split_model_name,
 )
 from sureenough.server.responses import JSON, ApiError, ErrorBody, json_response, send_events, unknown_model
-from sureenough.server.upstream import PassthroughResponse
 from sureenough.spec import options as strategy_options
 
 EVENTS: Final = "text/event-stream"
@@ -68,8 +66,8 @@ class Routes:
     """The handlers of one server."""
 
     def __init__(self, state: ServerState) -> None:
-        self.state, self.reader = state, RequestReader(state.settings)
-        chat, completion = self.reader.types.chat, self.reader.types.completion
+        self.state = state
+        chat, completion = state.reader.types.chat, state.reader.types.completion
         self.endpoints = [
             Endpoint("POST", "/v1/chat/completions", self.complete, "Chat, by vote or passed through.",
                      media_types=(JSON, EVENTS), body=chat),
@@ -100,26 +98,21 @@ class Routes:
 
     async def complete(self, request: Request) -> ASGIApp:
         """A consensus, or the upstream's own response; it holds a slot until its last byte."""
-        endpoint = str(request.scope["path"]).removeprefix("/v1/")
+        api: Any = str(request.scope["path"]).removeprefix("/v1/")
         with self.state.slot() as slot:
-            raw, body, has_strategy = await self._read_body(request)
-            if has_strategy:
-                consensus = self.reader.read(
-                    body, chat=endpoint == "chat/completions", template=self.state.upstream.template
-                )
-                return ConsensusResponse(self.state, consensus, slot.pop_all())
-            self.reader.check_plain(body)
-            return PassthroughResponse(self.state.upstream, endpoint, raw, slot.pop_all())
+            raw, body = await self._read_body(request)
+            if asks_for_consensus(body):
+                return await respond(self.state, api, body, slot)
+            await self.state.backend.check_model(body["model"])
+            self.state.reader.check_plain(body)
+            return self.state.backend.passthrough(api, raw, slot.pop_all())
 
-    async def _read_body(self, request: Request) -> tuple[bytes, dict[str, Any], bool]:
-        """The body as bytes and as JSON, and whether it asks for a vote on a model that is offered."""
+    async def _read_body(self, request: Request) -> tuple[bytes, dict[str, Any]]:
+        """The body as bytes and as JSON."""
         if self.state.settings.view_only:
             raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
         raw = await self._read(request)
-        body = parse_body(raw)
-        name = split_model_name(body["model"])
-        await self.state.upstream.check_model(name.model)
-        return raw, body, name.strategy is not None or body.get("sureenough") is not None
+        return raw, parse_body(raw)
 
     async def _read(self, request: Request) -> bytes:
         """The bytes of a body. One that is too large is read and dropped, so that the client gets the response."""
@@ -151,16 +144,16 @@ class Routes:
 
     async def _listed(self) -> list[dict[str, Any]]:
         entry = {"object": "model", "created": int(time.time()), "owned_by": "sureenough"}
-        return [{"id": name, **entry} for name in names_with_strategies(await self.state.upstream.models())]
+        return [{"id": name, **entry} for name in names_with_strategies(await self.state.backend.models())]
 
     async def health(self, request: Request) -> Response:
         if self.state.shutting_down:
             return json_response({"status": "stopping"}, 503)
-        ready = await self.state.upstream.ready()
+        ready = await self.state.backend.ready()
         return json_response({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
 
     async def openapi(self, request: Request) -> Response:
-        return json_response(document(self.endpoints, names_with_strategies(self.state.upstream.offered)))
+        return json_response(document(self.endpoints, names_with_strategies(self.state.backend.offered)))
 
     async def metrics(self, request: Request) -> Response:
         return Response(generate_latest(self.state.metrics), media_type=CONTENT_TYPE)
@@ -181,7 +174,7 @@ class Routes:
 
     async def options(self, request: Request) -> Response:
         """Models, strategies and run options, with the defaults and limits of this server."""
-        settings, models = self.state.settings, await self.state.upstream.models()
+        settings, models = self.state.settings, await self.state.backend.models()
         defaults, caps = settings.run_options(), settings.limits.caps()
         strategies = [
             {"name": one.name, "help": one.summary,
@@ -210,9 +203,8 @@ class Routes:
         if self.state.settings.replica:
             raise ApiError(501, REPLICATED, code="replicated")
         with self.state.slot() as slot:
-            _, body, _ = await self._read_body(request)
-            consensus = self.reader.read(body, chat=True, template=self.state.upstream.template)
-            run = self.state.start(consensus, slot.pop_all(), watched=True)
+            _, body = await self._read_body(request)
+            run = self.state.start(await self.state.read(body), slot.pop_all(), watched=True)
         return json_response({"id": run.id}, 201)
 
     async def list_runs(self, request: Request) -> Response:

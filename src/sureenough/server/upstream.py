@@ -12,7 +12,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
@@ -27,20 +27,19 @@ from sureenough.engines.load_balancer import Fate, LoadBalancer, ServerLoad, che
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import LARGEST_ERROR, OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import ConnectError, TransportError
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
+from sureenough.server.consensus import Backend
 from sureenough.server.responses import (
     JSON,
     ApiError,
     bad_request,
     body,
     start,
-    unknown_model,
     until_disconnected,
     upstream_key_rejected,
     upstream_unavailable,
 )
 from sureenough.server.settings import ServerSettings
-from sureenough.spec import parse
 from sureenough.templates import template_of
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class UpstreamServer(NamedTuple):
     load: ServerLoad
 
 
-class Upstream:
+class Upstream(Backend):
     """The upstream: one or more servers with the same models, or an engine; without both, nothing can be sampled."""
 
     def __init__(
@@ -156,6 +155,13 @@ class Upstream:
                 load.end(fate)
         raise unreachable
 
+    def passthrough(self, endpoint: str, content: bytes, slot: ExitStack) -> PassthroughResponse:
+        if self._engine is not None:
+            name = self.settings.models[0]
+            message = f"{name} is an engine without a server of its own: choose a strategy, as in "
+            raise bad_request(f"{message}{name}@{self.settings.strategy}.", "model")
+        return PassthroughResponse(self, endpoint, content, slot)
+
     def redact(self, text: str) -> str:
         """Text of the upstream without its key and its address; one address may be the beginning of another."""
         for server in sorted(self._servers, key=lambda server: len(server.paths.server_address()), reverse=True):
@@ -194,21 +200,6 @@ class Upstream:
             return str(error)
         missing = [model for model in self.settings.models if model not in listed]
         return f"{server} does not list {', '.join(missing)}, only {', '.join(listed[:5])}" if missing else None
-
-    async def check_model(self, model: str) -> None:
-        """Refuse a model that is not offered, as far as that is known, and a model with an unknown strategy."""
-        base, at, spec = model.rpartition("@")
-        listed = list[str]()
-        if at:
-            with suppress(EngineError):
-                listed = await self.models()
-        if at and base in listed and model not in listed:
-            try:
-                parse(spec)
-            except UsageError as error:
-                raise bad_request(f"{error}.", "model") from None
-        if self.offered and model not in self.offered:
-            raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 
     async def ready(self) -> bool:
         """Whether a server of the upstream responds, by a probe of the last few seconds.
