@@ -123,11 +123,19 @@ def test_files_are_whole_whoever_writes_them_and_states_are_bounded(tmp_path: Pa
         list(threads.map(work, range(4)))
     assert max(state.questions for state in LearnerStates(states.file).known.values()) == 50
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_one_question_each_under_many_names_evicts_nothing_that_was_learned(tmp_path: Path) -> None:
+    """Clients choose names and windows: the states of one question evict each other. What is saved can be read."""
+    states, out = LearnerStates(tmp_path / "learned.json"), ask(None)
+    for _ in range(2):
+        states.receive("learned", "sure", out)
     for number in range(MOST_STATES + 5):
-        states.receive(f"model {number}" * 100, "sure", out)
+        states.receive(f"{number} " + "\U0001f600" * 1_000, "\U0001f600" * 1_000, out)
     assert len(states.known) == MOST_STATES
-    assert next(iter(states.known)).model.startswith("model 5model 5"), "the one updated least recently is dropped"
-    assert max(len(key.model) for key in states.known) == 300
+    assert [key.model.split()[0] for key in states.known][:2] == ["learned", "6"], "the oldest of those is dropped"
+    assert states.save() == ()
+    assert LearnerStates(states.file).known == states.known
 
 
 def test_the_command_line_keeps_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

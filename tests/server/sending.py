@@ -43,6 +43,13 @@ def serving_process(url: str, folder: Path, grace: int) -> Iterator[tuple[Runnin
         yield server, server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
 
 
+def counters(url: str) -> dict[str, float]:
+    """The values of /metrics by name and labels."""
+    lines = [line for line in httpx.get(f"{url}/metrics").text.splitlines() if line[0] != "#"]
+    values = (line.removeprefix("sureenough_").rsplit(" ", 1) for line in lines)
+    return {name: float(value) for name, value in values}
+
+
 def connect(url: str) -> socket.socket:
     host, port = url.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=30)

@@ -17,7 +17,7 @@ from sureenough.server.requests import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, loopback, read_keys
 from tests.in_thread import until
 from tests.server.openai_client import LONG
-from tests.server.sending import post
+from tests.server.sending import counters, post
 from tests.server.upstream import KEY, Upstream, an_upstream, before
 
 OURS = "a-key-of-our-own-0123"
@@ -119,7 +119,8 @@ def test_every_route_needs_the_key(locked: str, place: str) -> None:
         assert OURS not in reply.text
     for header in (f"Bearer {OURS}", f"bearer {OURS}", f"Basic {basic}"):
         assert httpx.get(f"{locked}{place}", headers={"Authorization": header}).status_code in (200, 404)
-    assert httpx.get(f"{locked}/healthz").status_code == 200, "load balancers have no key"
+    for probe in ("healthz", "readyz"):
+        assert httpx.get(f"{locked}/{probe}").status_code == 200, "load balancers have no key"
     assert post(locked).status_code == 401
 
 
@@ -157,8 +158,12 @@ def test_requests_from_other_sites_are_refused(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b'{"model": 5}', b"\xff\xfe", b'{"model":"\\ud800"}', b"[" * 5000]
-)
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b'{"model": 5}', b"\xff\xfe", b'{"model":"\\ud800"}', b"[" * 5000,
+        b'{"model": "%s@sc"}' % (b"x" * 800),
+    ],
+)  # fmt: skip
 def test_bodies_that_are_not_requests(served: str, content: bytes) -> None:
     reply = httpx.post(f"{served}/v1/chat/completions", content=content, headers={"Content-Type": "application/json"})
     assert reply.status_code == 400
@@ -217,15 +222,12 @@ def test_counters(upstream: Upstream) -> None:
     with before(upstream, limits=ServerLimits(body=2_000)) as (url, _):
         told = post(url).json()
         post(url, user="x" * 3_000)
-        text = httpx.get(f"{url}/metrics").text
-    lines = {
-        name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
-    }
-    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="200"}'] == 1
-    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="413"}'] == 1
-    assert lines['sureenough_tokens_total{bucket="kept"}'] == told["usage"]["completion_tokens"]
-    assert lines['sureenough_prompt_tokens_total{what="prompt"}'] == told["usage"]["prompt_tokens"]
-    assert lines['sureenough_prompt_tokens_total{what="reread_cached"}'] == 0
-    assert lines['sureenough_paths_total{what="started"}'] == 4
-    assert lines['sureenough_runs_total{reason="budget"}'] == 1
-    assert lines['sureenough_request_seconds_bucket{le="+Inf"}'] == lines["sureenough_request_seconds_count"] == 2
+        lines = counters(url)
+    assert lines['requests_total{route="/v1/chat/completions",status="200"}'] == 1
+    assert lines['requests_total{route="/v1/chat/completions",status="413"}'] == 1
+    assert lines['tokens_total{bucket="kept"}'] == told["usage"]["completion_tokens"]
+    assert lines['prompt_tokens_total{what="prompt"}'] == told["usage"]["prompt_tokens"]
+    assert lines['prompt_tokens_total{what="reread_cached"}'] == 0
+    assert lines['paths_total{what="started"}'] == 4
+    assert lines['runs_total{reason="budget"}'] == 1
+    assert lines['request_seconds_bucket{le="+Inf"}'] == lines["request_seconds_count"] == 2

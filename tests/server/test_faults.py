@@ -15,13 +15,14 @@ from typing import Any
 import httpx
 import pytest
 
+from sureenough.core.events import path_seed
 from sureenough.engines.load_balancer import ServerLoad
 from sureenough.server import ServerSettings
 from sureenough.server.upstream import Upstream, UpstreamServer
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.openai_client import LONG
-from tests.server.sending import BODY, post, serving_process
+from tests.server.sending import BODY, counters, post, serving_process
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream, before
 
@@ -29,12 +30,13 @@ EIGHT = {"paths": 8}
 CLEAN = {200, 502, 503}
 
 
-def test_an_upstream_that_never_responds() -> None:
-    """Health checks of a load balancer get a response in time."""
+def test_liveness_does_not_depend_on_the_upstream_and_readiness_does() -> None:
+    """Both get a response in time."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = ServerSettings(upstream=f"http://127.0.0.1:{silent.getsockname()[1]}/v1", upstream_key=KEY)
         with ours(settings) as (url, _):
-            assert httpx.get(f"{url}/healthz", timeout=30).status_code == 503
+            assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
+            assert httpx.get(f"{url}/healthz").status_code == 200
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
@@ -86,8 +88,6 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
 
 def test_the_vote_counts_the_paths_that_were_complete() -> None:
     """Half of the paths break off: the others vote."""
-    from sureenough.core.events import path_seed
-
     lost = {path_seed(0, number) for number in range(0, 8, 2)}
 
     def manner(seed: int) -> Manner:
@@ -109,7 +109,6 @@ def test_an_upstream_that_cannot_be_reached(stream: bool) -> None:
             assert (reply.status_code, reply.json()["error"]["code"]) == (503, "upstream_unavailable")
             assert "retry-after" in reply.headers
             assert "127.0.0.1:9" not in reply.text, "where the upstream is, is nobody's business"
-        assert httpx.get(f"{url}/healthz").status_code == 503
         assert httpx.get(f"{url}/v1/models").status_code == 503
 
 
@@ -119,6 +118,24 @@ def test_every_path_breaks_off() -> None:
         streamed = post(url, stream=True, sureenough=EIGHT)
     assert streamed.status_code == 200, "it had begun"
     assert '"code":"upstream_error"' in streamed.text.split("data: ")[-1]
+
+
+@pytest.mark.parametrize(
+    ("bad", "status", "fates"),
+    [
+        (Manner(role_first=False, cut_after=4), 502, {"failed": 8}),
+        (Manner(status=400), 400, {"kept": 2}),  # the third path, in the middle of the run
+    ],
+)
+def test_tokens_of_runs_that_fail_are_counted(bad: Manner, status: int, fates: dict[str, int]) -> None:
+    good = set() if bad.cut_after else {path_seed(0, number) for number in range(2)}
+
+    with an_upstream(lambda seed: Manner(role_first=False) if seed in good else bad) as up, before(up) as (url, _):
+        assert post(url, sureenough=EIGHT | {"parallel": 1}).status_code == status
+        counted = counters(url)
+    assert {name: counted[f'tokens_total{{bucket="{name}"}}'] for name in fates} == dict.fromkeys(fates, up.made)
+    assert counted['runs_total{reason="error"}'] == 1
+    assert counted['paths_total{what="started"}'] == (8 if bad.cut_after else 3)
 
 
 def test_a_server_without_log_probabilities() -> None:

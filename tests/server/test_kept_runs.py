@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from sureenough.drivers import run_log
-from sureenough.server.kept_runs import KeptRuns
-from sureenough.server.settings import ServerSettings
+from sureenough.server.kept_runs import PART_SECONDS, KeptRuns
+from sureenough.server.responses import ApiError
+from sureenough.server.settings import ServerLimits, ServerSettings
 from tests.in_thread import until
 from tests.server.sending import post
 from tests.server.serving import ours
@@ -70,6 +74,35 @@ def test_the_list_is_small_however_long_questions_and_answers_are(tmp_path: Path
     (tmp_path / "long.jsonl").write_text(f"{head}\n{end}\n")
     (run,) = KeptRuns(tmp_path).listed()
     assert (len(run["question"]), len(run["answer"])) == (200, 200)
+
+
+def test_only_regular_files_are_shown_and_a_failed_save_leaves_none(tmp_path: Path) -> None:
+    kept = KeptRuns(tmp_path)
+    for name in ("pipe.jsonl", "pipe.html"):
+        os.mkfifo(tmp_path / name)
+    assert (kept.listed(), kept.reports()) == ([], [])
+    for read in (kept.find, kept.report):
+        with pytest.raises(ApiError, match="does not exist"):
+            read("pipe" if read == kept.find else "pipe.html")
+    broken = SimpleNamespace(with_texts=lambda: (1 / 0 for _ in range(2)))
+    with pytest.raises(ZeroDivisionError):
+        kept.save("broken", broken)  # type: ignore[arg-type]
+    for age, name in ((0, "new"), (2 * PART_SECONDS, "old")):  # of servers that were killed
+        part = tmp_path / f".{name}.jsonl.sureenough-part"
+        part.touch()
+        os.utime(part, (time.time() - age,) * 2)
+    kept.remove_parts()
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == [".new.jsonl.sureenough-part"]
+
+
+def test_runs_that_ended_and_are_watched_have_a_limit(upstream: Upstream) -> None:
+    with before(upstream, limits=ServerLimits(requests=2)) as (url, state):
+        names = []
+        for _ in range(4):
+            names.append(post(url, "/api/runs").json()["id"])
+            until(lambda: state.requests == 0)
+        assert list(state.watched) == names[-2:]
+        assert httpx.get(f"{url}/api/runs/{names[0]}/events").status_code == 404
 
 
 def test_a_page_cannot_start_runs_on_one_of_several_replicas(upstream: Upstream) -> None:

@@ -66,7 +66,7 @@ def test_14_7_health_checks_share_one_probe() -> None:
     async def check(url: str) -> list[int]:
         async with httpx.AsyncClient(timeout=30) as http:
             return [
-                reply.status_code for reply in await asyncio.gather(*(http.get(f"{url}/healthz") for _ in range(40)))
+                reply.status_code for reply in await asyncio.gather(*(http.get(f"{url}/readyz") for _ in range(40)))
             ]
 
     with (

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from pydantic import BaseModel
@@ -17,6 +16,7 @@ from starlette.routing import Route, Router
 
 from sureenough.server import ServerSettings
 from tests.server.openai_client import ASK, client, extra
+from tests.server.sending import counters
 from tests.server.serving import ours, serving_app
 
 SCHEMA: dict[str, Any] = {
@@ -181,8 +181,9 @@ def test_paths_that_disagree_on_the_tool_are_refused(replies: list[Reply], named
         with pytest.raises(openai.BadRequestError, match=f"do not agree on a tool: they call {named}"):
             ask(own, tools=TOOLS, paths=50)
         assert len(script.bodies) < 10, "the rest of the budget is not spent"
-        metrics = httpx.get(str(own.base_url).replace("/v1/", "/metrics")).text
-        assert 'sureenough_runs_total{reason="interrupted"} 1.0' in metrics, "what was spent is counted"
+        counted = counters(str(own.base_url).removesuffix("/v1/"))
+        assert counted['runs_total{reason="interrupted"}'] == 1
+        assert counted['tokens_total{bucket="kept"}'] > 0, "what was spent is counted"
 
 
 def test_arguments_that_are_not_json_abstain() -> None:

@@ -145,7 +145,7 @@ class Outcome:
         return data
 
 
-def token_bill(paths: Iterable[PathState]) -> Spent:
+def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
     """Every token of every path, each in its bucket."""
     spent = dict.fromkeys(BUCKETS, 0)
     for path in paths:

@@ -69,7 +69,7 @@ def write_file(file: Path, lines: Iterable[bytes], *, ending: str = "part", mode
         with open(part, "wb", opener=partial(open_own, mode=mode)) as handle:
             handle.writelines(lines)
         publish(part, file)
-    except OSError:
+    except BaseException:  # what makes the lines may fail, too
         with suppress(OSError):
             if not part.is_symlink():  # a link in its place was refused, and stays
                 part.unlink()  # it may have filled the disk

@@ -15,9 +15,10 @@ from sureenough.pools.durable import write_file
 
 FORMAT: Final = "sureenough learner"
 FILE_VERSION: Final = 1
-MOST_STATES: Final = 256  # that are kept; the one that was updated least recently is dropped first
-MOST_BYTES: Final = 1 << 20
+MOST_STATES: Final = 256  # that are kept; the one of the fewest questions is dropped first
 LONGEST_NAME: Final = 300  # characters of a model's name or of a strategy, which may come from clients
+MOST_BYTES: Final = MOST_STATES * (2 * 12 * LONGEST_NAME + 2_000)
+"""No written file is larger: in JSON a character of a name has up to 12 bytes, and the rest of an entry under 2,000."""
 
 
 class LearnerKey(NamedTuple):
@@ -51,9 +52,10 @@ class LearnerStates:
     def receive(self, model: str, strategy: str, outcome: Outcome) -> None:
         """Learn from one outcome."""
         key = _key(model, outcome.window, strategy)
-        self.known[key] = self.known.pop(key, LearnerState()).receive(outcome)
-        if len(self.known) > MOST_STATES:
-            del self.known[next(iter(self.known))]
+        updated = self.known.pop(key, LearnerState()).receive(outcome)
+        if len(self.known) >= MOST_STATES:  # by questions: clients can name as many models and windows as they like
+            del self.known[min(self.known, key=lambda known: self.known[known].questions)]
+        self.known[key] = updated
 
     def save(self) -> tuple[str, ...]:
         """Write the file, if there is one, durably: a reader sees the old states or the new; a note if it cannot."""

@@ -37,7 +37,7 @@ from sureenough.server.routes import Routes
 from sureenough.server.settings import ServerLimits, ServerSettings
 
 log: Final = logging.getLogger("sureenough.server")
-WITHOUT_KEY: Final = frozenset({"/healthz"})
+WITHOUT_KEY: Final = frozenset({"/healthz", "/readyz"})
 HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^][:@/\s]+))(?::\d+)?")
 """A Host header with an address or a name, and perhaps a port."""
 CLIENT_CLOSED: Final = 499  # the status in logs and metrics of a request whose client disconnected before its response

@@ -156,7 +156,7 @@ class Run:
         self._watchers += 1
         self._forgetting.cancel()
         try:
-            while not self._state.shutting_down:
+            while not self._state.shutting_down and self.id in self._state.watched:
                 self.log.update()
                 lines = self.log.lines[sent:]
                 if lines or time.monotonic() - at > KEEP_ALIVE:
@@ -170,9 +170,10 @@ class Run:
 
     def forget_later(self) -> None:
         """Stop and forget it unless a page watches it soon."""
-        self._forgetting = asyncio.get_running_loop().call_later(RECONNECT, self._forget)
+        self._forgetting = asyncio.get_running_loop().call_later(RECONNECT, self.forget)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        self._forgetting.cancel()
         self._state.watched.pop(self.id, None)
         self.stop()
 
@@ -209,6 +210,7 @@ class ServerState:
         if self.settings.view_only:
             yield
             return
+        await asyncio.to_thread(self.kept.remove_parts)
         await asyncio.to_thread(_preload)
         async with AsyncExitStack() as stack:
             if not self._has_backend:
@@ -264,25 +266,40 @@ class ServerState:
         if logged:
             run.task.add_done_callback(lambda _: run.end_log())
         if watched:
-            self.watched[run.id] = run
-            run.forget_later()
+            self._watch(run)
         return run
+
+    def _watch(self, run: Run) -> None:
+        """Keep a run for its page; of those that ended, the oldest makes room, though a page may still show it."""
+        ended = [known for known in self.watched.values() if known.task.done()]
+        for oldest in ended[: max(0, len(ended) + 1 - self.settings.limits.requests)]:
+            oldest.forget()
+        self.watched[run.id] = run
+        run.forget_later()
 
     async def _run(self, request: ConsensusRequest, observers: Sequence[Observer]) -> RunResult:
         backend, spec, judge = self.backend, render(request.strategy), request.structured
         window = request.options["window"] or self.windows.get(request.model)
         transcript, run = WinnerTranscript(), asyncio.current_task()
+        latest: Snapshot | None = None
 
-        def stop_on_disagreement(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
-            """End the run as soon as its paths call different tools."""
+        def observe(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+            """Keep what the run has cost, and end it as soon as its paths call different tools."""
+            nonlocal latest
+            latest = snapshot
             if isinstance(event, Ended) and isinstance(judge, ToolJudge) and judge.disagreement and run is not None:
                 cancel_once(run)
 
-        out = await aask(
-            request.prompt, backend.engine(request.model, request.sampling), request.strategy,
-            observers=(transcript, *observers, stop_on_disagreement),
-            learn=self.learned.state(request.model, window, spec), **request.options | {"window": window},
-        )  # fmt: skip
+        try:
+            out = await aask(
+                request.prompt, backend.engine(request.model, request.sampling), request.strategy,
+                observers=(transcript, *observers, observe),
+                learn=self.learned.state(request.model, window, spec), **request.options | {"window": window},
+            )  # fmt: skip
+        except BaseException:
+            if latest is not None:
+                self.metrics.count_failed_run(latest)
+            raise
         self.metrics.count_run(out)
         notes = [*backend.notes(request.model, request.question), *map(backend.redact, out.notes)]
         if request.strategy.reads_confidence:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
@@ -23,6 +25,8 @@ EXCERPT: Final = 200
 REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
 BATCH: Final = 64
 """Lines of a run that are read at a time."""
+PART_SECONDS: Final = 3600
+"""Seconds after which a run that was not saved to its end never will be."""
 log: Final = logging.getLogger("sureenough.server")
 
 
@@ -71,6 +75,13 @@ class KeptRuns:
         except OSError as error:
             log.error("a run could not be kept in %s: %s", self.folder, error.strerror or error)
 
+    def remove_parts(self) -> None:
+        """Remove what servers that were killed while they saved a run have left."""
+        for part in () if self.folder is None else self.folder.glob(f".*{SUFFIX}.sureenough-part"):
+            with suppress(OSError):
+                if time.time() - part.stat().st_mtime > PART_SECONDS:  # else another server may be writing it
+                    part.unlink()
+
     def find(self, name: str) -> KeptRun:
         """A kept run by its id."""
         file = None if self.folder is None or not NAME.fullmatch(name) else self.folder / f"{name}{SUFFIX}"
@@ -96,7 +107,7 @@ class KeptRuns:
         """The paths of the bench reports in the folder: single files, and those of run folders."""
         if self.folder is None:
             return []
-        files = (file for pattern in REPORTS for file in self.folder.glob(pattern))
+        files = (file for pattern in REPORTS for file in self.folder.glob(pattern) if file.is_file())  # a pipe blocks
         return sorted(file.relative_to(self.folder).as_posix() for file in islice(files, LISTED))
 
     def report(self, name: str) -> Path:

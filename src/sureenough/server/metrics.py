@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import Metric
 
-from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.events import Fate
+from sureenough.core.outcome import BUCKETS, Outcome, Snapshot, Spent, token_bill
 from sureenough.core.weights import SIGNALS, BySignals
 from sureenough.errors import UsageError
 from sureenough.pools.learner import LearnerStates
@@ -81,14 +82,23 @@ class ServerMetrics:
         self._seconds.observe(seconds)
 
     def count_run(self, out: Outcome) -> None:
-        """Count a run that has ended, its tokens and its paths."""
-        self._runs.labels(out.reason).inc()
+        """Count a run that has an outcome, its tokens and its paths."""
+        self._count(out.reason, out.tokens, started=out.started, pruned=out.pruned, failed=out.failed)
+
+    def count_failed_run(self, last: Snapshot) -> None:
+        """Count a run that ended with an error: its tokens were generated all the same. Its prompts are not known."""
+        fates = [path.fate for path in last.paths]
+        pruned, failed = fates.count(Fate.PRUNED), fates.count(Fate.FAILED)
+        self._count("error", token_bill(last.paths), started=len(fates), pruned=pruned, failed=failed)
+
+    def _count(self, reason: str, tokens: Spent, **paths: int) -> None:
+        self._runs.labels(reason).inc()
         for bucket in (*BUCKETS, "prompt"):
-            self._tokens.labels(bucket).inc(max(0, getattr(out.tokens, bucket)))
+            self._tokens.labels(bucket).inc(max(0, getattr(tokens, bucket)))
         for what in ("prompt", "reread", "cached", "reread_cached"):
-            self._prompts.labels(what).inc(max(0, getattr(out.tokens, what)))
-        for what in ("started", "pruned", "failed"):
-            self._paths.labels(what).inc(getattr(out, what))
+            self._prompts.labels(what).inc(max(0, getattr(tokens, what)))
+        for what, number in paths.items():
+            self._paths.labels(what).inc(number)
 
     def collect(self) -> Iterator[Metric]:
         """Every metric; with a label that names the replica, if it is one: a request reaches any of them."""

@@ -55,6 +55,8 @@ UNSUPPORTED_FIELDS: Final[dict[str, tuple[str, Any]]] = {
 """Fields that a vote cannot serve, why, and a value that changes nothing; nor do null, false and an empty list."""
 UPSTREAM_PATH_TOKENS = 32_768
 """A limit on a path's tokens that is as large as this is left to the upstream's own."""
+LONGEST_MODEL: Final = 800
+"""Characters of a model's name with its strategy, which every chunk of a streamed reply repeats."""
 DEEPEST_BODY = 100
 """Levels of a request's JSON. Whatever writes it again, here or at the upstream, could fail on more."""
 
@@ -114,7 +116,7 @@ class VoteOptions(Struct, forbid_unknown_fields=True, kw_only=True):
 class CompletionFields(Struct, kw_only=True):
     """The fields of a completion request that the server reads."""
 
-    model: Annotated[str, Meta(min_length=1)]
+    model: Annotated[str, Meta(min_length=1, max_length=LONGEST_MODEL)]
     messages: Messages | None = None
     prompt: str | list[str] | None = None
     stream: bool | None = None
@@ -212,6 +214,8 @@ def parse_body(raw: bytes) -> dict[str, Any]:
         raise bad_request("The body of a request must be a JSON object.", code=None)
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise bad_request("you must provide a model parameter", "model", None)
+    if len(body["model"]) > LONGEST_MODEL:
+        raise bad_request(f"the model's name is longer than {LONGEST_MODEL} characters", "model")
     if _is_nested_deeper(body, DEEPEST_BODY):
         raise bad_request(f"The body of a request may be nested {DEEPEST_BODY} levels deep.", code=None)
     return body

@@ -75,7 +75,8 @@ class Routes:
                      media_types=(JSON, EVENTS), body=completion),
             Endpoint("GET", "/v1/models", self.models, "Every model, plain and with each strategy."),
             Endpoint("GET", "/v1/models/{name:path}", self.model, "One model by its name."),
-            Endpoint("GET", "/healthz", self.health, "Whether requests can be served now."),
+            Endpoint("GET", "/healthz", self.live, "Whether this process works, whatever the upstream does."),
+            Endpoint("GET", "/readyz", self.ready, "Whether requests can be served now."),
             Endpoint("GET", "/metrics", self.metrics, "Metrics for Prometheus.", media_types=("text/plain",)),
             Endpoint("GET", "/openapi.json", self.openapi, "This document."),
             Endpoint("GET", "/api/options", self.options, "Models, strategies and run options of this server."),
@@ -146,7 +147,10 @@ class Routes:
         entry = {"object": "model", "created": int(time.time()), "owned_by": "sureenough"}
         return [{"id": name, **entry} for name in names_with_strategies(await self.state.backend.models())]
 
-    async def health(self, request: Request) -> Response:
+    async def live(self, request: Request) -> Response:
+        return json_response({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
         if self.state.shutting_down:
             return json_response({"status": "stopping"}, 503)
         ready = await self.state.backend.ready()
