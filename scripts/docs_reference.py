@@ -27,6 +27,33 @@ EXIT_CODES: Final = (
     ("3", "the engine or the server failed; `record` and `bench` continue if the same command is given again"),
     ("130", "Ctrl-C; `ask` instead ends with the vote so far"),
 )
+STATUS_CODES: Final = (
+    (
+        "400",
+        "an invalid field, option or strategy; above a limit; `missing_logprobs`: `sc`, `ac` and `esc` do without",
+    ),
+    ("401", "a wrong key"),
+    ("403, 421", "a request from another site's page; an unknown host name"),
+    ("404", "a model that is not offered, here or upstream"),
+    ("408, 413, 415", "the body did not arrive in 60 s; it is too large; it is not JSON"),
+    ("429", "too many requests at once, with `Retry-After`"),
+    ("501", "the page of an endpoint on Ray, which cannot start runs"),
+    ("502, 503, 504", "the upstream failed, cannot be reached, or took too long; 503 also while the server shuts down"),
+)
+MEASURES: Final = (
+    (
+        "posterior",
+        "`ddc`, `ac`",
+        "every path as one vote: the probability that the leader holds more than half (`ac`: beats the second)",
+    ),
+    ("weighted_posterior", "`ddc`", "the same by the paper's weights; sampling stops above tau"),
+    ("leader_share", "`deepconf-low`, `deepconf-high`", "the leader's share of the vote weight; sampling stops at tau"),
+    (
+        "expected_gain",
+        "`sure`",
+        "vote share that the rest of the budget would gain on average; sampling stops at delta or below",
+    ),
+)
 
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
@@ -84,7 +111,13 @@ def http() -> str:
         for path, operations in found["paths"].items()
         for method, operation in operations.items()
     )
-    parts.append(table(("endpoint", "", "status codes"), rows))
+    parts += [
+        table(("endpoint", "", "status codes"), rows),
+        "Errors have OpenAI's shape. If the upstream fails after a path has ended, the response is the vote so far.",
+        table(("status", "when"), iter(STATUS_CODES)),
+        "What the stop rule measured last has one field per meaning in `sureenough`; the others are null:",
+        table(("field", "strategies", "meaning"), ((f"`{name}`", *rest) for name, *rest in MEASURES)),
+    ]
     for name, schema in found["components"]["schemas"].items():
         parts += [f"## {name}", schema.get("description", "")]
         required = schema.get("required", ())
@@ -166,7 +199,7 @@ JSON lines, CSV or Parquet with a column `question`, and optionally `id`, `gold`
 one JSON line with a checksum each.
 
 ## Run log
-One JSON line per change of a run: [its lines and fields](../serving.md#the-run-log).
+One JSON line per change of a run ([the run log](../serving.md#the-run-log)).
 
 ## Plans and sureenough.toml
 [Plans](../bench.md#plans), and [sureenough.toml](../serving.md#configuration).
@@ -178,8 +211,11 @@ def environment() -> str:
     group: Any = typer.main.get_command(app)
     used: dict[str, dict[str, list[str]]] = {}
     keys = []
+    settings: dict[tuple[str, str, str], list[str]] = {}
     for verb in VERBS:
         for option in group.load(verb).params:
+            if not option.opts:
+                settings.setdefault((option.name.replace("_", "-"), option.help, str(option.default)), []).append(verb)
             flag = next((word for word in getattr(option, "opts", ()) if word.startswith("--")), "")
             if flag and option.envvar:
                 used.setdefault(str(option.envvar), {}).setdefault(flag, []).append(verb)
@@ -187,9 +223,15 @@ def environment() -> str:
         keys.append((f"`[{verb}]`", " ".join(f"`{name[2:]}`" for name in names)))
     rows = ((f"`{name}`", "; ".join(f"`{flag}` of {', '.join(verbs)}" for flag, verbs in flags.items()))
             for name, flags in sorted(used.items()))  # fmt: skip
+    only = (
+        (f"`{name}`", ", ".join(verbs), about, default) for (name, about, default), verbs in sorted(settings.items())
+    )
     return f"""# Environment and sureenough.toml
 
 [Configuration](../serving.md#configuration) explains the order of precedence, and lists variables that are not options.
+
+## Settings that only the file has
+{table(("setting", "verbs", "meaning", "default"), only)}
 
 ## Variables
 {table(("variable", "option"), rows)}

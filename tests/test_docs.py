@@ -131,7 +131,7 @@ def section(page: str, heading: str) -> str:
 
 def test_the_table_of_phases_has_every_transition() -> None:
     table = re.findall(
-        r"^\| `(\w+)` \| (.+) \| `(\w+)` \| (.+) \|$", section("how-it-works.md", "Phases of a session"), re.MULTILINE
+        r"^\| `(\w+)` \| (.+) \| `(\w+)` \| (.+) \|$", section("read-the-code.md", "Phases of a session"), re.MULTILINE
     )
     shown = {(Phase[phase], Phase[following]) for phase, _, following, _ in table}
     assert {phase for phase, _ in shown} == set(Phase)
@@ -143,7 +143,7 @@ def test_the_table_of_phases_has_every_transition() -> None:
 
 @pytest.mark.parametrize(("heading", "steps"), [("The walk of a token", 8), ("The walk of a recorded path", 12)])
 def test_every_function_of_a_walk_is_in_the_file_that_it_links_to(heading: str, steps: int) -> None:
-    text = section("how-it-works.md", heading)
+    text = section("read-the-code.md", heading)
     assert len(re.findall(r"^\d+\. \[`", text, re.MULTILINE)) == steps
     links = re.findall(r"\[`([\w.]+)`\]\(\.\./src/([\w/]+)\.py\)", text)
     assert len(links) == text.count("](")
