@@ -119,7 +119,15 @@ LINES = (b"GET", b"GET / HTTP/9.9", b"OPTIONS * HTTP/1.1", b"GET http://x/ HTTP/
 PATHS = (b"/%00", b"/\xff", b"/%ff/%d8%3d", b"/v1/models/" + b"x" * 9000, b"/reports/../../etc/passwd")
 NUMBERS: list[Any] = [-1, 0, 10**400, 1e308, 2**63, True, "7", [], {}, None]
 NUMBER_FIELDS = "n max_tokens seed temperature top_p stream stop sureenough".split()
+PATTERNS = {"allOf": [{"pattern": rf"(?i)\pL{{{n}}}"} for n in range(1, 200)]}
+EXPONENTIAL = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9} for n in range(40)} | {"d40": False}
+MANY_REFERENCES = {"$defs": {"e": {"enum": list(range(4_000))}}, "anyOf": [{"$ref": "#/$defs/e"}] * 3_000}
+SCHEMAS: list[Any] = [PATTERNS, {"$ref": "#/$defs/d0", "$defs": EXPONENTIAL}, MANY_REFERENCES, {"$ref": "#"}, 5]
 SINGLE: dict[str, list[bytes]] = {
+    "heavy_schema": [
+        post(body(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}))
+        for schema in SCHEMAS
+    ],
     "huge_head": [post(b"{}", b"X: " + b"x" * 300_000), post(b"{}", *[b"X: y"] * 30_000)],
     "no_content": [post(body(messages=messages)) for messages in NO_CONTENT],
     "surrogates": [

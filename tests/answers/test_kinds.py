@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import sureenough as se
 from sureenough.answers import extract, resolve_kind
-from sureenough.answers.json_values import last_json, prepared_schema
+from sureenough.answers.json_values import last_json, prepared_schema, validates
 from sureenough.answers.kinds import BUILTIN, Json, Judge, LetterChoice, for_question, offered_letters
 from sureenough.errors import UsageError
 
@@ -267,6 +268,13 @@ def test_a_value_that_does_not_match_the_schema_is_not_an_answer(schema: dict[st
     assert judge.extract(bad) is None
 
 
+def nested_schema(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"not": schema}
+    return schema
+
+
 @pytest.mark.parametrize(
     ("schema", "named"),
     [
@@ -274,6 +282,10 @@ def test_a_value_that_does_not_match_the_schema_is_not_an_answer(schema: dict[st
         ({"$ref": "http://x/y"}, "inside it"), ({"$ref": "#/$defs/x"}, "does not define"),
         ({"minimum": "1"}, "minimum"),
         ({"items": {"pattern": "(?=a)"}}, "RE2"), ({"multipleOf": 0}, "multipleOf"), ({"required": [1]}, "required"),
+        ({"enum": list(range(100_000))}, "too large"), ({"description": "x" * 300_000}, "too large"),
+        ({"properties": {"x" * 300_000: True}}, "too large"), (nested_schema(200), "deeper than 100"),
+        ({"pattern": r"(?i)\pL{300}"}, "too large"), ({"pattern": "a" * 2_000}, "2,000 characters"),
+        ({"allOf": [{"pattern": f"a{n}"} for n in range(60)]}, "60 patterns"),
     ],
 )  # fmt: skip
 def test_a_schema_that_cannot_be_checked_is_refused(schema: Any, named: str) -> None:
@@ -291,6 +303,34 @@ def test_a_schema_that_cannot_be_checked_is_refused(schema: Any, named: str) -> 
 )  # fmt: skip
 def test_a_schema_without_an_end_matches_nothing(schema: dict[str, Any]) -> None:
     assert Json(schema=schema).extract("1") is None
+
+
+NAMES = [f"name {n}" for n in range(1_000)]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"enum": ["other"]}, NAMES), ({"const": NAMES[:1]}, NAMES), ({"uniqueItems": True}, NAMES), ({}, NAMES),
+        ({"multipleOf": 0.1}, Decimal("1" * 30_000)), ({"pattern": r"x(\pL+\pN*){10}$"}, "a" * 2_000),
+        ({"required": NAMES}, {}), ({"description": "x" * 30_000}, {}), (dict.fromkeys(NAMES, 1), {}),
+    ],
+)  # fmt: skip
+def test_what_a_step_of_validation_costs_is_counted(part: dict[str, Any], value: Any) -> None:
+    schema = prepared_schema(
+        {"anyOf": [{"allOf": [{"$ref": "#/$defs/part"}, False]}] * 300 + [{}], "$defs": {"part": part}}
+    )
+    assert not validates(value, schema)
+    assert validates(value, prepared_schema({"anyOf": [part, {}]})), "once is not too much"
+
+
+def test_a_reference_may_lead_into_a_constant() -> None:
+    judge = Json(
+        schema=prepared_schema(
+            {"anyOf": [{"const": {"enum": [1]}}, {"$ref": "#/x/const"}], "x": {"const": {"enum": [2]}}}
+        )
+    )
+    assert [judge.extract(text) for text in ('{"enum": [1]}', "2", "1")] == ['{"enum": [1]}', "2", None]
 
 
 def test_the_last_value_is_found_in_a_long_text() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 
 import sureenough as se
-from sureenough.answers import resolve_kind
+from sureenough.answers import Judge, resolve_kind
+from sureenough.answers.kinds import Json
 from sureenough.data import PROBLEMS_POOL
+from sureenough.drivers import judging
 from sureenough.engines import Fake
 from sureenough.errors import UsageError
 
@@ -128,3 +132,19 @@ def test_a_judge_that_hangs_does_not_outlast_the_deadline(method: str) -> None:
     out = se.ask("?", engine(), "sc", paths=3, deadline=0.5, kind=own(**{method: hang}))
     assert (out.answer, out.reason) == (None, "deadline")
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("judge", "text", "inline"),
+    [
+        (resolve_kind("math"), "1", True), (resolve_kind("math"), "1" * 5_000, False),
+        (Json(), "1", True), (Json(schema={}), "1", False), (resolve_kind(r"regex:\d+"), "1", False),
+    ],
+)  # fmt: skip
+def test_what_may_take_long_leaves_the_event_loop(
+    judge: Judge, text: str, inline: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(type(judge), "extract", lambda *_: threads.append(threading.current_thread()))
+    asyncio.run(judging.extract_in_run(judge, text))
+    assert (threads[0] is threading.main_thread()) == inline

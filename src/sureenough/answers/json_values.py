@@ -1,8 +1,8 @@
 """JSON: the last value of a reply, values as keys, and whether a value matches a JSON Schema.
 
 The order of keys and the notation of numbers make no difference. The validator is for schemas that clients send and
-values that models write: it follows references inside the schema only, takes a bounded number of steps and uses no
-backtracking expressions. Keywords that it cannot check are refused when the schema arrives.
+values that models write: it follows references inside the schema only, uses no backtracking expressions, and gives up
+on what would take long. A schema that is too large, and keywords that it cannot check, are refused when it arrives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from operator import ge, gt, le, lt
 from typing import Any, Final, NamedTuple
 
@@ -93,9 +93,16 @@ def _after_broken(reply: str, start: int, error: json.JSONDecodeError) -> int | 
 
 
 DEEPEST: Final = 100
-"""Levels of a value that is compared."""
-STEPS: Final = 50_000
-"""Comparisons of a part of the value with a part of the schema; beyond them a value does not match."""
+"""Levels of a value that is compared, and of a schema."""
+MOST_VALUES: Final = 10_000
+"""Names and values of all kinds in a schema."""
+LONGEST_SCHEMA: Final = 200_000
+"""Characters of all names and texts in a schema."""
+MOST_PATTERNS: Final = 50
+"""Regular expressions in a schema."""
+STEPS: Final = 200_000
+"""What checking a value may cost: a step for each part that is looked at, and for each keyword and name that it is
+compared with. A value that costs more does not match."""
 UNSUPPORTED: Final = frozenset(
     "if then else contains patternProperties propertyNames dependentRequired dependentSchemas dependencies "
     "unevaluatedItems unevaluatedProperties $dynamicRef $recursiveRef additionalItems".split()
@@ -120,36 +127,65 @@ def canonical(value: Any, depth: int = 0) -> Hashable:
 
 def prepared_schema(schema: Any) -> Any:
     """A schema to check values with; one that cannot be checked is refused with a UsageError that names the keyword."""
+    _check_size(schema)
     schema = _decimals(schema)
-    parts = [schema]
+    parts, seen, patterns = [schema], dict[int, Any](), dict[str, None]()
     while parts:
         part = parts.pop()
-        if isinstance(part, bool):
+        if id(part) in seen or isinstance(part, bool):
             continue
         if not isinstance(part, dict):
             raise UsageError("a part of the schema is neither an object nor true or false")
-        for name, value in part.items():
-            if name in UNSUPPORTED:
-                raise UsageError(f"the keyword {name} of JSON Schema is not supported here")
-            takes = _KEYWORDS[name].takes if name in _KEYWORDS else _TYPES.get(_PARTS.get(name, ""))
-            if takes is not None and not takes(value):
-                raise UsageError(f"the schema's {name} is {str(value)[:80]}, which cannot be used")
-        if "pattern" in part:
-            compiled(part["pattern"])
-        if "$ref" in part:
-            _target(part["$ref"], schema)
+        _check_keywords(part)
+        seen[id(part)] = part
+        patterns |= {part["pattern"]: None} if "pattern" in part else {}
+        parts += [_target(part["$ref"], schema)] if "$ref" in part else []
         parts += [part[name] for name in ("items", "additionalProperties", "not") if name in part]
         parts += [one for name in ("anyOf", "oneOf", "allOf", "prefixItems") for one in part.get(name, ())]
         parts += [one for name in ("properties", "$defs", "definitions") for one in part.get(name, {}).values()]
+    if len(patterns) > MOST_PATTERNS:
+        raise UsageError(f"the schema has {len(patterns):,} patterns; at most {MOST_PATTERNS} are supported")
+    for pattern in patterns:
+        compiled(pattern)
+    keys = [(part, {name: _KEYS[name](part[name]) for name in _KEYS if name in part}) for part in seen.values()]
+    for part, own in keys:  # not before all are formed: a reference may lead into a constant
+        part.update(own)
     return schema
+
+
+def _check_size(schema: Any) -> None:
+    """Refuse what would take long to prepare, level by level."""
+    level, values, characters = [schema], 0, 0
+    for _ in range(DEEPEST):
+        values += len(level)
+        characters += sum(len(value) for value in level if isinstance(value, str))
+        if values > MOST_VALUES or characters > LONGEST_SCHEMA:
+            raise UsageError(
+                f"the schema is too large: at most {MOST_VALUES:,} names and values, with {LONGEST_SCHEMA:,} characters"
+            )
+        objects = [[*value, *value.values()] for value in level if isinstance(value, dict)]
+        level = list(chain(*objects, *(value for value in level if isinstance(value, list))))
+    if level:
+        raise UsageError(f"the schema is nested deeper than {DEEPEST} levels")
+
+
+def _check_keywords(part: Mapping[str, Any]) -> None:
+    for name, value in part.items():
+        if name in UNSUPPORTED:
+            raise UsageError(f"the keyword {name} of JSON Schema is not supported here")
+        takes = _KEYWORDS[name].takes if name in _KEYWORDS else _TYPES.get(_PARTS.get(name, ""))
+        if takes is not None and not takes(value):
+            raise UsageError(f"the schema's {name} is {str(value)[:80]}, which cannot be used")
 
 
 def validates(value: Any, schema: Any) -> bool:
     """Whether a value matches a prepared schema. Numbers are Decimal."""
-    steps = iter(range(STEPS))
+    left = STEPS
 
     def matches(value: Any, part: Any) -> bool:
-        if next(steps, None) is None:
+        nonlocal left
+        left -= _cost(value, part)
+        if left < 0:
             raise UsageError("too many steps")
         if isinstance(part, bool):
             return part
@@ -167,6 +203,47 @@ def validates(value: Any, schema: Any) -> bool:
         return matches(value, schema)
     except (RecursionError, UsageError):
         return False
+
+
+_READ_WHOLE: Final = frozenset({"enum", "const", "uniqueItems", "multipleOf"})
+"""Keywords for which all of a value is read."""
+_CHARACTERS: Final = 16
+"""Characters that are read in about the time of a step."""
+_PATTERN_WORK: Final = 2_000
+"""Characters, times the size of an expression, that are matched in about the time of a step."""
+
+
+def _cost(value: Any, part: Any) -> int:
+    """Steps to compare a value with a part of a schema, without those for their parts."""
+    if isinstance(part, bool):
+        return 1
+    steps = 1 + len(part)
+    for limit in part.values():
+        if isinstance(limit, list):
+            steps += len(limit)
+        elif isinstance(limit, str):
+            steps += len(limit) // _CHARACTERS
+    if isinstance(value, dict | list):
+        steps += len(value)
+    elif isinstance(value, str) and "pattern" in part:
+        steps += len(value) * compiled(part["pattern"]).programsize // _PATTERN_WORK
+    return steps if _READ_WHOLE.isdisjoint(part) else steps + _size(value)
+
+
+def _size(value: Any) -> int:
+    """Steps to read all of a value; more than are left are not counted."""
+    steps, parts = 0, [value]
+    while parts and steps <= STEPS:
+        part = parts.pop()
+        steps += 1
+        if isinstance(part, dict):
+            steps += sum(len(name) for name in part) // _CHARACTERS
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+        elif isinstance(part, str | Decimal):
+            steps += len(part if isinstance(part, str) else part.as_tuple().digits) // _CHARACTERS
+    return steps
 
 
 def _members(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -250,16 +327,14 @@ _KEYWORDS: Final[dict[str, _Keyword]] = {
         lambda value, types: any(_TYPES[name](value) for name in _listed(types)),
         lambda types: all(isinstance(name, str) and name in _TYPES for name in _listed(types)),
     ),
-    "enum": _Keyword(
-        "", lambda value, allowed: canonical(value) in {canonical(one) for one in allowed}, _TYPES["array"]
-    ),
-    "const": _Keyword("", lambda value, only: canonical(value) == canonical(only), lambda only: True),
+    "enum": _Keyword("", lambda value, keys: canonical(value) in keys, _TYPES["array"]),
+    "const": _Keyword("", lambda value, key: canonical(value) == key, lambda only: True),
     "minimum": _Keyword("number", ge, _TYPES["number"]),
     "maximum": _Keyword("number", le, _TYPES["number"]),
     "exclusiveMinimum": _Keyword("number", gt, _TYPES["number"]),
     "exclusiveMaximum": _Keyword("number", lt, _TYPES["number"]),
     "multipleOf": _Keyword(
-        "number", _is_multiple, lambda of: isinstance(of, Decimal) and of > 0 and of.adjusted() >= -300
+        "number", _is_multiple, lambda of: isinstance(of, Decimal) and of > 0 and abs(of.adjusted()) <= 300
     ),
     **{f"min{name}": _Keyword(kind, lambda v, least: len(v) >= least, _is_size) for name, kind in _SIZED.items()},
     **{f"max{name}": _Keyword(kind, lambda v, most: len(v) <= most, _is_size) for name, kind in _SIZED.items()},
@@ -275,6 +350,11 @@ _KEYWORDS: Final[dict[str, _Keyword]] = {
         lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names),
     ),
 }
+_KEYS: Final[dict[str, Callable[[Any], Hashable]]] = {
+    "enum": lambda allowed: frozenset(map(canonical, allowed)),
+    "const": canonical,
+}
+"""Keywords whose values a prepared schema holds as keys, since these are compared."""
 _PARTS: Final = {
     "$ref": "string",
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), "array"),

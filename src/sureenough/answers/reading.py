@@ -380,6 +380,12 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+LONGEST_PATTERN = 1_000
+"""Characters of a regular expression."""
+PATTERN_MEMORY = 1 << 18
+"""Bytes of a compiled expression, which takes a few milliseconds to compile then."""
+
+
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> Any:
     """A regular expression that matches in linear time, whatever the text."""
@@ -390,8 +396,10 @@ def compiled(pattern: str) -> Any:
             "a regular expression that reads a model's text needs RE2, which takes linear time: "
             "pip install 'sureenough[regex]'"
         ) from None
+    if len(pattern) > LONGEST_PATTERN:
+        raise UsageError(f"a regular expression has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are read")
     options = re2.Options()
-    options.log_errors = False
+    options.log_errors, options.max_mem = False, PATTERN_MEMORY
     try:
         return re2.compile(encodable(pattern), options)
     except re2.error as error:

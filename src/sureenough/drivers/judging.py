@@ -16,6 +16,8 @@ from sureenough.plugins import described
 T = TypeVar("T")
 INLINE_EXTRACTION: Final = 4_000
 """Characters of text up to which a built-in judge extracts on the event loop."""
+SLOW_TRAITS: Final = ("schema", "pattern")
+"""What a built-in judge has that may take long with any text: clients choose them."""
 THREAD: Final = "sureenough-judge"
 
 
@@ -58,7 +60,11 @@ def classes_or_own(
 
 async def extract_in_run(judge: Judge, text: str) -> tuple[str | None, str | None]:
     """As `extract_or_abstain`, without holding up the event loop."""
-    if len(text) <= INLINE_EXTRACTION and not _is_own(judge):
+    if (
+        len(text) <= INLINE_EXTRACTION
+        and not _is_own(judge)
+        and all(trait(judge, name) is None for name in SLOW_TRAITS)
+    ):
         return extract_or_abstain(judge, text)
     return await _in_thread(judge, partial(extract_or_abstain, judge, text))
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
@@ -231,7 +232,8 @@ class ServerState:
     async def read(self, body: dict[str, Any], api: Api = "chat/completions") -> ConsensusRequest:
         """A parsed body as a request for a consensus, or an ApiError."""
         await self.backend.check_model(split_model_name(body["model"]).model)
-        return self.reader.read(body, api=api, template=self.backend.template)
+        read = partial(self.reader.read, body, api=api, template=self.backend.template)
+        return await asyncio.to_thread(read) if "response_format" in body else read()  # a schema takes a while
 
     def slot(self) -> ExitStack:
         """One of the slots for requests, held until the context ends or it is closed, whichever comes first."""
