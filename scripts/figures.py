@@ -20,18 +20,18 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-from signals import REPEATS, load
+from signals import REPEATS, JudgedQuestion, load
 
 from sureenough.answers import classes
 from sureenough.bench import compare
-from sureenough.bench.replay import SummarisedQuestion, in_order
+from sureenough.bench.replay import in_order
 from sureenough.core.options import RunOptions
 from sureenough.core.poll import Poll
 from sureenough.core.stop_rules import ExpectedGain
 from sureenough.core.weights import Ballot, BySignals
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
-from sureenough.pools import Pool, Question, SummarisedPath
+from sureenough.pools import Pool, Question, RecordedPath
 from sureenough.spec import parse
 
 QUESTIONS: Final = {
@@ -106,12 +106,12 @@ def value(out: Path) -> None:
     fig.savefig(out, metadata={"Date": None})
 
 
-def in_order_of_start(paths: Sequence[SummarisedPath], width: int) -> Sequence[SummarisedPath]:
+def in_order_of_start(paths: Sequence[RecordedPath], width: int) -> Sequence[RecordedPath]:
     """In which votes are counted, whatever the width."""
     return paths
 
 
-def as_they_finish(paths: Sequence[SummarisedPath], width: int) -> Sequence[SummarisedPath]:
+def as_they_finish(paths: Sequence[RecordedPath], width: int) -> Sequence[RecordedPath]:
     """The order in which paths end if `width` of them run at once, one token of each at a time."""
     running = [(path.tokens or 1, number) for number, path in enumerate(paths[:width])]
     heapify(running)
@@ -126,18 +126,18 @@ def as_they_finish(paths: Sequence[SummarisedPath], width: int) -> Sequence[Summ
 
 
 def accuracy(
-    questions: Sequence[SummarisedQuestion],
+    questions: Sequence[JudgedQuestion],
     name: str,
     window: int,
-    count: Callable[[Sequence[SummarisedPath]], Sequence[SummarisedPath]],
+    count: Callable[[Sequence[RecordedPath]], Sequence[RecordedPath]],
 ) -> float:
     """Of a strategy that neither warms up nor prunes: counting paths in another order is running them in that order."""
     right = []
     for repeat in range(REPEATS):
         strategy = parse(name)
         for question in questions:
-            paths = count(in_order(question, repeat, 0, None))
-            outcome = replay(paths, strategy, RunOptions(window=window), classes=question.judged.classes)
+            paths = count(in_order(question.question, repeat, 0, None))
+            outcome = replay(paths, strategy, RunOptions(window=question.window), classes=question.judged.classes)
             right.append((question.judged.right or {}).get(outcome.answer or "", False))
             if strategy.state is not None:
                 strategy = strategy.with_state(strategy.state.receive(outcome))

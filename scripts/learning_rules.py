@@ -27,9 +27,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from signals import REPEATS, Vote, agreement, columns, load, votes_of
+from signals import REPEATS, JudgedQuestion, Vote, agreement, columns, load, votes_of
 
-from sureenough.bench.replay import SummarisedQuestion, in_order
+from sureenough.bench.replay import in_order
 from sureenough.bench.score import intervals
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
@@ -150,16 +150,16 @@ RULES: Final = {
 }
 
 
-def run(questions: Sequence[SummarisedQuestion], spec: str, rule: Rule = RULES["built in"]) -> Runs:
+def run(questions: Sequence[JudgedQuestion], spec: str, rule: Rule = RULES["built in"]) -> Runs:
     """One pass over the questions per repeat, as `replay` does it; the orders are its own."""
     shape = REPEATS, len(questions)
     right, tokens, betas = np.zeros(shape), np.zeros(shape), []
     for repeat in range(REPEATS):
         state = LearnerState()
         for number, question in enumerate(questions):
-            paths, classes = in_order(question, repeat, 0, None), question.judged.classes
+            paths, classes = in_order(question.question, repeat, 0, None), question.judged.classes
             strategy = rule.change(with_beta(parse(spec).with_state(state), rule.beta), classes)
-            outcome = replay(paths, strategy, RunOptions(window=1), classes=classes)
+            outcome = replay(paths, strategy, RunOptions(window=question.window), classes=classes)
             state = rule.learn(state, outcome, votes_of(paths[: outcome.counted], classes))
             right[repeat, number] = (question.judged.right or {}).get(outcome.answer or "", False)
             tokens[repeat, number] = outcome.tokens.total

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -27,12 +28,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from sureenough.bench.judging import judge_of, judge_question
-from sureenough.bench.replay import SummarisedQuestion, in_order, summarise
+from sureenough.bench.judging import JudgedAnswers, judge_of, judge_question
+from sureenough.bench.replay import in_order, summarise
 from sureenough.core.options import RunOptions
 from sureenough.core.weights import FEWEST_VOTES, SIGNALS, Ballot, BySignals, LearnerState, correlation
 from sureenough.drivers import replay
-from sureenough.pools import Pool, SummarisedPath
+from sureenough.pools import Pool, Question, RecordedPath
 from sureenough.spec import parse
 
 SHARES: Final = (0.0, 0.2, 0.35, 0.5, 1.01)
@@ -66,20 +67,28 @@ class Facts(NamedTuple):
     weighted: bool
 
 
-def load(file: str, window: int | None) -> tuple[list[SummarisedQuestion], int]:
+class JudgedQuestion(NamedTuple):
+    """A question whose paths have the values of one window only."""
+
+    question: Question
+    judged: JudgedAnswers
+    window: int
+
+
+def load(file: str, window: int | None) -> tuple[list[JudgedQuestion], int]:
     """The judged questions of a pool, in its order, and the window."""
     pool = Pool(file)
     window = window or pool.window()
     made = []
     for question in pool:
         judged = judge_question(question, "meaning", judge_of(question, None, pool))
-        made.append(summarise(question, judged, window))
+        made.append(JudgedQuestion(summarise(question, window), judged, window))
     return made, window
 
 
-def votes_of(paths: Iterable[SummarisedPath], classes: dict[str, int]) -> list[Vote]:
+def votes_of(paths: Iterable[RecordedPath], classes: dict[str, int]) -> list[Vote]:
     """The votes of these paths, in their order."""
-    answered = [(path.answer, path.summary) for path in paths if path.answer is not None]
+    answered = [(path.answer, path.known[1]) for path in paths if path.answer is not None and path.known is not None]
     return [Vote(classes.get(answer, answer), (summary.tail, summary.mean_peak)) for answer, summary in answered]
 
 
@@ -112,10 +121,10 @@ def against_rival(votes: Sequence[Vote], correct: set[Hashable]) -> list[Vote]:
     return [vote for vote in votes if vote.candidate in correct or vote.candidate == wrong[0][0]]
 
 
-def facts(question: SummarisedQuestion, parts: int, weigh: BySignals) -> Facts | None:
+def facts(question: JudgedQuestion, parts: int, weigh: BySignals) -> Facts | None:
     """None if there are too few votes to learn from."""
     classes, right = question.judged.classes, question.judged.right or {}
-    votes = votes_of(question.paths, classes)
+    votes = votes_of(question.question.paths, classes)
     if len(votes) < FEWEST_VOTES:
         return None
     correct: set[Hashable] = {classes.get(answer, answer) for answer, graded in right.items() if graded}
@@ -132,8 +141,8 @@ def facts(question: SummarisedQuestion, parts: int, weigh: BySignals) -> Facts |
 
     known = [correlation(column, agreement(votes)) for column in columns(votes)]
     return Facts(
-        group=" ".join(question.id.split("-")[:parts]),
-        one_right=sum(vote.candidate in correct for vote in votes) / len(question.paths),
+        group=" ".join(question.question.id.split("-")[:parts]),
+        one_right=sum(vote.candidate in correct for vote in votes) / len(question.question.paths),
         leader_share=most / len(votes),
         right=areas(votes, lambda vote: vote.candidate in correct),
         agreement=tuple(float("nan") if value is None else value for value in known),
@@ -161,18 +170,19 @@ def row(label: str, group: Sequence[Facts]) -> str:
     return f"| {' | '.join(cells)} | {lost}, {won} |"
 
 
-def taught(questions: Sequence[SummarisedQuestion]) -> LearnerState:
+def taught(questions: Sequence[JudgedQuestion]) -> LearnerState:
     """The state after all votes of a pool."""
-    state, paths = LearnerState(), RunOptions(window=1)
+    state, strategy = LearnerState(), parse("sc:weigh=learned")
     for question in questions:
-        state = state.receive(replay(question.paths, parse("sc:weigh=learned"), paths, classes=question.judged.classes))
+        run, classes = RunOptions(window=question.window), question.judged.classes
+        state = state.receive(replay(question.question.paths, strategy, run, classes=classes))
     return state
 
 
-def shuffled(paths: Sequence[SummarisedPath], rng: np.random.Generator) -> list[SummarisedPath]:
+def shuffled(paths: Sequence[RecordedPath], rng: np.random.Generator) -> list[RecordedPath]:
     """The same answers, each with the signals of another path."""
     order = rng.permutation(len(paths))
-    return [path._replace(summary=paths[other].summary) for path, other in zip(paths, order, strict=True)]
+    return [replace(path, known=paths[other].known) for path, other in zip(paths, order, strict=True)]
 
 
 def flips(known: Sequence[Facts]) -> tuple[int, int]:
@@ -181,26 +191,28 @@ def flips(known: Sequence[Facts]) -> tuple[int, int]:
     return lost, sum(one.weighted and not one.plurality for one in known)
 
 
-def flips_by_chance(questions: Sequence[SummarisedQuestion], weigh: BySignals) -> list[tuple[int, int]]:
+def flips_by_chance(questions: Sequence[JudgedQuestion], weigh: BySignals) -> list[tuple[int, int]]:
     """The same with shuffled signals, for each of 20 shuffles."""
     made = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        moved = [question._replace(paths=shuffled(question.paths, rng)) for question in questions]
+        moved = [
+            one._replace(question=replace(one.question, paths=shuffled(one.question.paths, rng))) for one in questions
+        ]
         made.append(flips([one for question in moved if (one := facts(question, 0, weigh)) is not None]))
     return made
 
 
-def at_the_stop(questions: Sequence[SummarisedQuestion], spec: str, shuffle: bool) -> list[float]:
+def at_the_stop(questions: Sequence[JudgedQuestion], spec: str, shuffle: bool) -> list[float]:
     """The mean correlations with agreement that runs with the weights of the prior report."""
     values: dict[str, list[float]] = {name: [] for name in SIGNALS}
     for repeat in range(REPEATS):
         rng = np.random.default_rng(repeat)
         for question in questions:
-            paths = in_order(question, repeat, 0, None)
+            paths = in_order(question.question, repeat, 0, None)
             paths = shuffled(paths, rng) if shuffle else paths
             strategy = parse(spec).with_state(LearnerState())
-            outcome = replay(paths, strategy, RunOptions(window=1), classes=question.judged.classes)
+            outcome = replay(paths, strategy, RunOptions(window=question.window), classes=question.judged.classes)
             for name, value in outcome.correlations.items():
                 values[name].append(value)
     return [float(np.mean(values[name])) for name in SIGNALS]

@@ -42,6 +42,19 @@ def test_pools_and_comparisons_are_tables_in_a_notebook(tmp_path: Path) -> None:
     assert '<td class="text" title="&lt;b&gt;">&lt;b&gt;</td><td class="number" data-v="1.0">100.0 <small>(all' in html
 
 
+def test_a_pool_without_signals_is_compared_under_the_strategies_that_need_none(tmp_path: Path) -> None:
+    answers = ["7"] * 9 + ["8"] * 4
+    made = [Question(f"q{n}", "7", None, [RecordedPath(a, tokens=9) for a in answers]) for n in range(3)]
+    write_pool(tmp_path / "p.parquet", made, PoolInfo())
+    result = se.compare(tmp_path / "p.parquet")
+    assert [row.strategy for row in result] == ["sc", "ac", "esc", "sure"]
+    assert "left out, since the pool was recorded without confidence: deepconf-low, deepconf-high, ddc\n" in str(result)
+    assert "sure: these paths were recorded without confidence, so all votes weigh 1 (15 of 15 runs)" in str(result)
+    assert "learned nothing" not in str(result)
+    with pytest.raises(UsageError, match="deepconf-low prunes paths by the confidence of their tokens"):
+        se.compare(tmp_path / "p.parquet", ["sc", "deepconf-low:warmup=4"])
+
+
 def test_a_row_a_strategy(table: se.Comparison) -> None:
     assert [row.strategy for row in table] == ["sc", "ac", "ddc", "ddc-no-trend"]
     assert len(table) == 4

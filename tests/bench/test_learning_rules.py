@@ -91,11 +91,12 @@ def test_area_under_the_curve() -> None:
 
 def test_shuffled_signals_are_the_same_ones_elsewhere() -> None:
     questions, _ = signals.load(str(BUILTIN_POOL), None)
-    paths = questions[0].paths
+    paths = questions[0].question.paths
     moved = signals.shuffled(paths, np.random.default_rng(0))
     assert [path.answer for path in moved] == [path.answer for path in paths]
-    assert sorted(path.summary.tail for path in moved) == sorted(path.summary.tail for path in paths)
-    assert [path.summary.tail for path in moved] != [path.summary.tail for path in paths]
+    tails, before = ([path.known[1].tail for path in of if path.known] for of in (moved, paths))
+    assert sorted(tails) == sorted(before)
+    assert tails != before
 
 
 def test_what_is_told_of_one_question() -> None:
@@ -107,7 +108,7 @@ def test_what_is_told_of_one_question() -> None:
     ]  # fmt: skip
     question = Question("sums-1-x", "7", None, paths)
     judged = judge_question(question, "meaning")
-    told = signals.facts(summarise(question, judged, 1), 2, BySignals("tail", 2.0))
+    told = signals.facts(signals.JudgedQuestion(summarise(question, 1), judged, 1), 2, BySignals("tail", 2.0))
     assert told is not None
     assert (told.group, told.one_right, told.leader_share) == ("sums 1", 0.5, 0.5)
     assert told.right == pytest.approx((3 / 9, 7 / 9))

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from sureenough.api import replay
 from sureenough.cli import app
 from sureenough.cli.view import run_on_recorded
-from sureenough.pools import Pool
+from sureenough.data import BUILTIN_POOL
+from sureenough.pools import Pool, Question, RecordedPath
 from sureenough.server import ServerLimits, ServerSettings
 from tests.bench.making import make_pool
 from tests.processes import begun, configured, refused
@@ -159,6 +160,18 @@ def test_it_shows_what_a_replay_decides(strategy: str, tmp_path: Path) -> None:
     whole = [path for path in kept if path["tokens"] == question.paths[path["path"]].tokens]
     for path in whole:
         assert "".join((log.text(path["path"]) or {"texts": []})["texts"]) == f"\\boxed{{{path['answer']}}}"
+
+
+def test_it_shows_paths_without_signals() -> None:
+    paths = [
+        RecordedPath(answer, tokens=tokens) for answer, tokens in [("7", 9), ("8", 0), ("7", 4), ("7", 5), ("7", 6)]
+    ]
+    question = Question("q1", "7", None, paths)
+    log = run_on_recorded(Pool(BUILTIN_POOL), question, "sure")
+    out = replay(paths, "sure")
+    assert log.view.result is not None
+    assert (log.view.result["answer"], log.view.result["tokens"]) == (out.answer, out.to_json()["tokens"])
+    assert [path["tokens"] for path in log.view.paths.values()] == [path.tokens for path in paths[: out.started]]
 
 
 def test_what_recorded_paths_cannot_show_is_refused(tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
-"""A path without its signals gives the same run, bit by bit, under every strategy that does not prune."""
+"""Paths without their signals: the same run, bit by bit, under every strategy that does not need them."""
 
 from __future__ import annotations
+
+from math import nan
 
 import numpy as np
 import pytest
 
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay
-from sureenough.errors import ProtocolError
+from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.replay import UNWEIGHED, ReplayDriver, fast_replay
+from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import parse
 
@@ -32,6 +36,60 @@ def test_the_outcome_is_the_same_without_signals(spec: str, options: dict[str, i
         assert replay([path.summarised(16) for path in paths], parse(spec), run) == replay(paths, parse(spec), run)
 
 
-def test_a_strategy_that_prunes_needs_the_signals() -> None:
-    with pytest.raises(ProtocolError, match="path 0 has no signals, and ddc prunes by them"):
-        replay([path.summarised(16) for path in made_paths(1)], parse("ddc"), RunOptions(paths=40, window=16))
+@pytest.mark.parametrize("spec", ["sc", "ac", "esc", "sure:weigh=count"])
+def test_votes_that_are_counted_need_no_signals(spec: str) -> None:
+    for seed in range(5):
+        paths = made_paths(seed)
+        run = RunOptions(paths=40, window=16, parallel=4)
+        assert replay(bare(paths), parse(spec), run) == replay(paths, parse(spec), run)
+
+
+def bare(paths: list[RecordedPath]) -> list[RecordedPath]:
+    return [RecordedPath(path.answer, tokens=path.tokens) for path in paths]
+
+
+@pytest.mark.parametrize("driver", [fast_replay, lockstep])
+@pytest.mark.parametrize("spec", ["sure", "ac:weigh=learned"])
+def test_learned_weights_are_counts_without_signals_and_say_so(spec: str, driver: ReplayDriver) -> None:
+    paths, run = bare(made_paths(1)), RunOptions(paths=40, window=16)
+    out, counted = (
+        replay(paths, parse(one), run, driver=driver) for one in (spec, f"{spec.partition(':')[0]}:weigh=count")
+    )
+    assert (out.answer, out.votes, out.tokens, out.steps) == (
+        counted.answer,
+        counted.votes,
+        counted.tokens,
+        counted.steps,
+    )
+    assert out.notes == (UNWEIGHED,)
+    assert counted.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("ddc", "ddc prunes paths by the confidence of their tokens"),
+        ("cisc", "cisc weighs votes by confidence"),
+        ("sure:weigh=tail", "sure weighs votes by confidence"),
+        ("ddc-no-depth", "ddc-no-depth weighs votes by confidence"),
+    ],
+)
+def test_a_strategy_that_reads_what_was_not_recorded_is_refused(spec: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=f"{reason}, and .* without it: strategies that count votes, such as ac"):
+        replay(bare(made_paths(1)), parse(spec), RunOptions(paths=40, window=16))
+
+
+def test_what_summaries_cannot_show() -> None:
+    paths = made_paths(1)
+    summaries = [path.summarised(16) for path in paths]
+    with pytest.raises(UsageError, match="ddc prunes paths by the confidence of their tokens"):
+        replay(summaries, parse("ddc"), RunOptions(paths=40, window=16))
+    with pytest.raises(UsageError, match="window is 8; these paths have the values of windows of 16 tokens only"):
+        replay(summaries, parse("sure"), RunOptions(paths=40, window=8))
+    assert replay(summaries, parse("ac"), RunOptions(paths=40, window=8)).answer is not None
+    three = [
+        RecordedPath(path.answer, tokens=path.tokens, known=(16, path.summary(16)._replace(mean_conf=nan)))
+        for path in paths
+    ]
+    with pytest.raises(UsageError, match="cisc with signal=mean_conf: these paths were recorded without mean_conf"):
+        replay(three, parse("cisc:signal=mean_conf"), RunOptions(paths=40, window=16))

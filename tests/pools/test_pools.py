@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.bench import compare
+from sureenough.core.events import Summary
 from sureenough.data import BUILTIN_POOL, PROBLEMS, PROBLEMS_POOL
 from sureenough.datasets.files import load
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, PoolInfo, PoolWriter, Question, RecordedPath, write_pool
-from sureenough.pools.schema import REQUIRED
+from sureenough.pools.schema import REQUIRED, SUMMARY
 
 
 def question(name: str = "q1", paths: int = 3, tokens: int = 5) -> Question:
@@ -55,6 +57,45 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
             np.testing.assert_array_equal(np.asarray(a.conf, np.float16), b.conf)
             np.testing.assert_array_equal(np.asarray(a.peak, np.float16), b.peak)
             assert np.asarray(b.conf).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", ["summaries", "none"])
+def test_a_pool_without_signals(tmp_path: Path, kind: str) -> None:
+    """Empty paths, and summaries without a mean peak, too."""
+    whole = question("q1", tokens=9)
+    known = [path.summarised(4) for path in whole.paths]
+    if kind == "none":
+        known = [
+            RecordedPath(path.answer, tokens=path.tokens, text=path.text)
+            for path in [*known, RecordedPath("3", tokens=0)]
+        ]
+    else:
+        known[1] = RecordedPath("5", tokens=2, known=(4, Summary(2, 1.5, 2.5)))
+    optional = ["text", *(SUMMARY if kind == "summaries" else ())]
+    write_pool(tmp_path / "p.parquet", [replace(whole, paths=known)], PoolInfo(window=4), optional=optional)
+    pool = Pool(tmp_path / "p.parquet")
+    (read,) = pool
+    assert (pool.signals, pool.tokens) == (kind, sum(path.tokens for path in known))
+    for before, after in zip(known, read.paths, strict=True):
+        assert (after.answer, after.tokens, after.text) == (before.answer, before.tokens, before.text)
+        assert after.signals == kind
+        wanted, got = ([getattr(one.summary(4), name) for name in SUMMARY] for one in (before, after))
+        assert got == pytest.approx(wanted, rel=1e-6, nan_ok=True)
+    write_pool(tmp_path / "q.parquet", [replace(whole, paths=read.paths)], PoolInfo(), optional=optional)
+    if kind == "none":
+        assert Pool(tmp_path / "q.parquet").window() == 16
+    else:
+        with pytest.raises(TraceError, match="has values of windows, but its metadata has not one window"):
+            Pool(tmp_path / "q.parquet")
+
+
+def test_signals_that_are_null_in_every_row_may_have_any_type(tmp_path: Path) -> None:
+    rows = pa.table({"question": ["q"] * 3, "path": [0, 1, 2], "answer": ["1", "2", "1"], "tokens": [7, 8, 9],
+                     **dict.fromkeys(("gold", "level", "finish", "peak", "conf"), pa.nulls(3))})  # fmt: skip
+    pq.write_table(rows, tmp_path / "p.parquet")
+    pool = Pool(tmp_path / "p.parquet")
+    assert (pool.signals, pool.tokens, pool.lengths()) == ("none", 24, [7, 8, 9])
+    assert [path.tokens for question in pool for path in question.paths] == [7, 8, 9]
 
 
 def test_columns_that_are_not_known_are_left_out(tmp_path: Path) -> None:
@@ -295,6 +336,16 @@ def test_rows_of_a_question_must_stand_together(tmp_path: Path) -> None:
 def test_a_path_that_makes_no_sense(peak: Any, conf: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         RecordedPath("a", peak, conf)
+
+
+def test_a_path_without_signals_has_its_number_of_tokens() -> None:
+    assert RecordedPath("a", tokens=7).summary(4).tokens == 7
+    wrong: list[dict[str, Any]] = [{}, {"tokens": -1}, {"tokens": 2.5}, {"peak": [0.5]}]
+    for values in wrong:
+        with pytest.raises(UsageError):
+            RecordedPath("a", **values)
+    with pytest.raises(UsageError, match="this needs the confidence of every token"):
+        RecordedPath("a", tokens=7).windows(4)
 
 
 def test_an_answer_is_text() -> None:

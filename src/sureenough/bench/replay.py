@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, pairwise
 from math import inf
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -23,36 +23,18 @@ from sureenough.core.pruning import Calibrate, Gate
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import LearnerState
 from sureenough.drivers import replay as run_recorded
-from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath, scan_together
+from sureenough.drivers.replay import refusal
+from sureenough.pools import Pool, Question, RecordedPath, scan_together
 from sureenough.spec import parse, render, resolve
 
-P_co = TypeVar("P_co", covariant=True)
-P = TypeVar("P")
 
-
-class HasPaths(Protocol[P_co]):
-    """A question, with signals or without."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def paths(self) -> Sequence[P_co]: ...
-
-
-class SummarisedQuestion(NamedTuple):
+def summarise(question: Question, window: int) -> Question:
     """What strategies that do not prune read of a question."""
-
-    id: str
-    paths: list[SummarisedPath]
-    judged: JudgedAnswers
-
-
-def summarise(question: Question, judged: JudgedAnswers, window: int) -> SummarisedQuestion:
     scan_together(question.paths, window)
-    return SummarisedQuestion(question.id, [path.summarised(window) for path in question.paths], judged)
+    return replace(question, paths=[path.summarised(window) for path in question.paths])
 
 
-def in_order(question: HasPaths[P], repeat: int, seed: int, budget: int | None) -> list[P]:
+def in_order(question: Question, repeat: int, seed: int, budget: int | None) -> list[RecordedPath]:
     """The paths that a repeat may use, in its order; the same for every strategy."""
     rng = np.random.default_rng((seed, repeat, crc32(question.id.encode())))
     return [question.paths[i] for i in rng.permutation(len(question.paths))[:budget]]
@@ -97,7 +79,7 @@ class QuestionRuns(NamedTuple):
     judged: JudgedAnswers
     paths: int
     answers: QuestionAnswers | None
-    learned_from: HasPaths[RecordedPath | SummarisedPath] | None
+    learned_from: Question | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +96,9 @@ class RunCells:
         runs = run_cells(self.cells, fixed, question, judged)
         answers = None if self.totals_only else answers_of(question, judged)
         windows = {cell.options.window or 1 for cell in learning}
-        learned_from: HasPaths[RecordedPath | SummarisedPath] | None = question if learning else None
+        learned_from = question if learning else None
         if len(windows) == 1 and not any(resolve(cell.strategy).prunes for cell in learning):
-            learned_from = summarise(question, judged, *windows)
+            learned_from = summarise(question, *windows)
         return QuestionRuns(runs, judged, len(question.paths), answers, learned_from)
 
 
@@ -127,7 +109,7 @@ def learns(cell: ReplayCell) -> bool:
 def run_cells(
     cells: Sequence[ReplayCell],
     states: Mapping[int, States],
-    question: HasPaths[RecordedPath | SummarisedPath],
+    question: Question,
     judged: JudgedAnswers,
 ) -> dict[int, StrategyRuns]:
     """Run the cells that have states on a question, once per state, which learns from the outcome."""
@@ -250,9 +232,13 @@ def fitting(names: Sequence[str], paths: int) -> tuple[list[str], list[str]]:
 
 
 def fitting_pool(names: Sequence[str], opened: OpenPool, budget: int | None) -> list[str]:
-    """The same for a pool, which keeps the notes."""
-    recorded = recorded_paths(opened.pool)
-    specs, notes = fitting(names, min(recorded, budget or recorded))
+    """The same for a pool, which keeps the notes: strategies that need more than was recorded are left out."""
+    recorded, signals = recorded_paths(opened.pool), opened.pool.signals
+    left_out = [name for name in names if refusal(parse(name), signals)]
+    if left_out:
+        missing = "confidence" if signals == "none" else "the confidence of single tokens"
+        opened.notes.append(f"left out, since the pool was recorded without {missing}: {', '.join(left_out)}")
+    specs, notes = fitting([name for name in names if name not in left_out], min(recorded, budget or recorded))
     opened.notes += notes
     return specs
 
@@ -281,6 +267,7 @@ def replay_notes(results: Sequence[CellResult], settings: ReplaySettings) -> lis
         f"{opened.damaged} damaged rows were left out": opened.damaged,
     }  # fmt: skip
     learned = [_learned_note(result.row) for result in results if result.row.learned is not None]
+    learned = learned if opened.pool.signals != "none" else []
     return [*opened.notes, *(note for note, holds in notes.items() if holds), *learned]
 
 

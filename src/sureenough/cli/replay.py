@@ -41,7 +41,7 @@ from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
 from sureenough.drivers.replay import ReplayDriver, fast_replay
 from sureenough.errors import UsageError
-from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
+from sureenough.pools import Pool, Question, RecordedPath
 from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
@@ -147,7 +147,7 @@ def explain(
     recorded = read_again(recorded, kind, source)
     ended: list[PathSnapshot] = []
 
-    def driver(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
+    def driver(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
         steps = fast_replay(paths, session, expired)
         ended.extend(session.snapshot().paths)
         return steps

@@ -81,8 +81,9 @@ def run_on_recorded(pool: Pool, question: Question, strategy: str) -> RunLogWrit
     def observe(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         if isinstance(event, Ended):  # with which the last token and the text of a path come
             path = question.paths[event.path]
+            last = list(recorded_tokens(path))[-1:]
             if path.tokens:
-                log(Tokens(event.path, list(recorded_tokens(path))[-1:]), (), snapshot)
+                log(Tokens(event.path, last, unread=not last), (), snapshot)
             if path.token_texts is None:
                 without_text = "" if path.answer is None else f"\\boxed{{{path.answer}}}"
                 log(PathReport(event.path, without_text if path.text is None else path.text), (), snapshot)

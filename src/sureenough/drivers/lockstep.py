@@ -20,11 +20,11 @@ from sureenough.core.events import (
 from sureenough.core.session import Session
 from sureenough.drivers.observers import Observer, RunStarted
 from sureenough.errors import ProtocolError
-from sureenough.pools import RecordedPath, SummarisedPath
+from sureenough.pools import RecordedPath
 
 
 def lockstep(
-    paths: Sequence[RecordedPath | SummarisedPath],
+    paths: Sequence[RecordedPath],
     session: Session,
     expired: Callable[[], bool],
     observer: Observer | None = None,
@@ -50,12 +50,15 @@ def lockstep(
                     raise ProtocolError(f"the class of the answer {answers[-1]!r} was not given")
 
     def grow(number: int) -> Event:
+        path = paths[number]
         remaining[number] -= 1
         if remaining[number] > 0:
-            return Tokens(number, (next(running[number]),))
+            token = next(running[number], None)
+            return Tokens(number, unread=1) if token is None else Tokens(number, (token,))
         # A path's end comes with its last token; an empty path ends without one.
-        last, path = tuple(running.pop(number)), paths[number]
-        return Ended(number, Fate.KEPT, path.answer, tokens=last)
+        last = tuple(running.pop(number))
+        summary = None if path.signals == "tokens" else path.summary(session.options.window or 1)
+        return Ended(number, Fate.KEPT, path.answer, summary, last)
 
     carry_out(RunStarted(), session.begin())
     ticks = 0
@@ -71,9 +74,8 @@ def lockstep(
     return ticks
 
 
-def recorded_tokens(path: RecordedPath | SummarisedPath) -> Iterator[Token]:
-    if isinstance(path, SummarisedPath):
-        raise ProtocolError("a path without its signals cannot be replayed token by token")
+def recorded_tokens(path: RecordedPath) -> Iterator[Token]:
+    """Its tokens; none if it was recorded without their signals."""
     signals = zip(path.peak, path.conf, strict=True)
     texts = path.token_texts or repeat("")
     return (Token(text, float(peak), float(conf)) for text, (peak, conf) in zip(texts, signals, strict=False))

@@ -209,6 +209,8 @@ class PoolExtension:
 
     def __init__(self, file: Path, questions: Sequence[RecordQuestion], info: PoolInfo) -> None:
         self._pool = Pool(file)
+        if self._pool.signals != "tokens":
+            raise self._refusal("its paths have no signals")
         self._check_info(info)
         wanted = {question.id: question for question in questions}
         seed: int = info.more["recorded"]["seed"]

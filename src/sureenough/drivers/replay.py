@@ -7,7 +7,8 @@ import heapq
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from math import isnan
+from typing import Final, NamedTuple
 
 from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Regrouped, Start, Summary, Tokens
 from sureenough.core.options import RunOptions, choose_window
@@ -15,7 +16,7 @@ from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
-from sureenough.pools import RecordedPath, SummarisedPath, scan_together
+from sureenough.pools import RecordedPath, Signals, scan_together
 from sureenough.spec import render
 
 
@@ -31,13 +32,13 @@ class _RunningPath(NamedTuple):
         return max(0, min(self.tokens, tick - self.start))
 
 
-def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
+def fast_replay(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
     return _FastReplay(paths, session).run(expired)
 
 
 class _FastReplay:
-    def __init__(self, paths: Sequence[RecordedPath | SummarisedPath], session: Session) -> None:
+    def __init__(self, paths: Sequence[RecordedPath], session: Session) -> None:
         self.paths, self.session = paths, session
         self.reads, self.prunes = session.strategy.reads_confidence, session.strategy.prunes
         self.window = session.options.window or 1
@@ -89,10 +90,6 @@ class _FastReplay:
         """A path's whole future: the recording stands in for an engine that watches its own paths."""
         number = action.path
         path = self.paths[number]
-        if isinstance(path, SummarisedPath):
-            if self.prunes:
-                raise ProtocolError(f"path {number} has no signals, and {self.session.strategy.name} prunes by them")
-            return _RunningPath(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, path.summary))
         if not self.reads:
             return self.kept(number, Summary(path.tokens))
         closed = action.gate.first_closed(path.windows(self.window)) if self.prunes and not action.warmup else None
@@ -138,12 +135,37 @@ class _FastReplay:
                 self.carry_out(self.session.receive(Tokens(number, unread=new)))
 
 
-ReplayDriver = Callable[[Sequence[Any], Session, Callable[[], bool]], int]
-"""Runs paths, recorded or summarised; `lockstep` needs the signals of recorded ones."""
+ReplayDriver = Callable[[Sequence[RecordedPath], Session, Callable[[], bool]], int]
+
+
+def refusal(strategy: Strategy, signals: Signals) -> str | None:
+    """Why a strategy cannot be replayed on paths that were recorded with these signals; None if it can."""
+    if strategy.prunes and signals != "tokens":
+        return f"{strategy.name} prunes paths by the confidence of their tokens, and these were recorded without it"
+    if signals == "none" and strategy.reads_confidence and strategy.state is None:
+        return f"{strategy.name} weighs votes by confidence, and these paths were recorded without it"
+    return None
+
+
+UNWEIGHED: Final = "these paths were recorded without confidence, so all votes weigh 1"
+
+
+def _check_signals(strategy: Strategy, recorded: Sequence[RecordedPath]) -> tuple[str, ...]:
+    """Refuse what these paths cannot show; a note if learned weights have nothing to go by."""
+    if not strategy.reads_confidence:
+        return ()
+    kinds: set[Signals] = {path.signals for path in recorded}
+    for kind in kinds:
+        if (reason := refusal(strategy, kind)) is not None:
+            raise UsageError(f"{reason}: strategies that count votes, such as ac and sure:weigh=count, need none")
+    signal = getattr(strategy.weigh, "signal", "lowest")
+    if any(path.known is not None and isnan(getattr(path.known[1], signal)) for path in recorded):
+        raise UsageError(f"{strategy.name} with signal={signal}: these paths were recorded without {signal}")
+    return (UNWEIGHED,) if "none" in kinds else ()
 
 
 def replay(
-    recorded: Sequence[RecordedPath | SummarisedPath],
+    recorded: Sequence[RecordedPath],
     strategy: Strategy,
     options: RunOptions,
     *,
@@ -158,18 +180,18 @@ def replay(
     if options.window is None:
         options = dataclasses.replace(options, window=choose_window([path.tokens for path in recorded]))
     recorded = recorded[: options.paths]
+    notes = _check_signals(strategy, recorded)
     run_options = options if options.paths == len(recorded) else dataclasses.replace(options, paths=len(recorded))
     session = Session(strategy, run_options)
     if classes:
         session.receive(Regrouped(classes))
     if strategy.reads_confidence:
-        scan_together([path for path in recorded if isinstance(path, RecordedPath)], options.window or 1)
+        scan_together(recorded, options.window or 1)
     steps = driver(recorded, session, _deadline_passed(options.deadline))
     outcome = dataclasses.replace(session.outcome(), steps=steps, strategy=render(strategy))
-    if options.paths is None or options.paths <= len(recorded):
-        return outcome
-    note = f"{len(recorded)} paths are recorded, the budget was {options.paths}: it used what there is"
-    return dataclasses.replace(outcome, notes=(*outcome.notes, note))
+    if options.paths is not None and options.paths > len(recorded):
+        notes += (f"{len(recorded)} paths are recorded, the budget was {options.paths}: it used what there is",)
+    return dataclasses.replace(outcome, notes=(*outcome.notes, *notes)) if notes else outcome
 
 
 def _deadline_passed(deadline: float | None) -> Callable[[], bool]:

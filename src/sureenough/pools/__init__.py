@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
-from sureenough.pools.path import Question, RecordedPath, SummarisedPath, scan_together
+from sureenough.pools.path import Question, RecordedPath, Signals, scan_together
 from sureenough.pools.read import Pool, is_address, is_pool
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, write_pool
@@ -17,7 +17,7 @@ __all__ = [
     "PoolWriter",
     "Question",
     "RecordedPath",
-    "SummarisedPath",
+    "Signals",
     "is_address",
     "is_pool",
     "scan_together",

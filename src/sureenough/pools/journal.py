@@ -287,7 +287,7 @@ def write_journal_pool(
     """
     if info.window is None:
         info = replace(info, window=choose_window([path.tokens for one in questions for path in journal.paths(one.id)]))
-    optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
+    optional = ["seed", *(["question_text", "text"] if keep_text else [])]
     optional += ["kind"] if any(one.kind is not None for one in questions) else []
 
     def write(file: Path, group: Sequence[Question]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -23,10 +23,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from sureenough.core.events import Summary
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools.path import Question, RecordedPath
-from sureenough.pools.schema import KEY, OPTIONAL, REQUIRED, PoolInfo
+from sureenough.pools.path import Question, RecordedPath, Signals
+from sureenough.pools.schema import KEY, OPTIONAL, REQUIRED, SUMMARY, PoolInfo
 from sureenough.redact import HIDDEN, first_line, redact
 
 Row = dict[str, Any]
@@ -37,7 +38,7 @@ READ_ROWS: Final = 1 << 16
 SKIPPING: Final = "--skip-damaged of replay, or skip_damaged = true in a plan,"
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
-COLUMNS: Final = {name: kind for name, kind in (REQUIRED | OPTIONAL).items() if name != "tokens"}
+COLUMNS: Final = REQUIRED | OPTIONAL
 """What is read of a pool, as far as it is there."""
 SHARED: Final = ("model", "k", "logprobs", "sampling", "prompt", "kind")
 """What the parts of a pool must have in common; datasets may differ, if each part was recorded from its own file."""
@@ -105,7 +106,7 @@ class PoolPart:
         columns = {name: schema.field(name).type for name in COLUMNS if name in schema.names}
         for name, kind in columns.items():
             if not _is_readable(kind, COLUMNS[name]):
-                wanted = "a list of floats" if name in ("peak", "conf") else COLUMNS[name]
+                wanted = str(COLUMNS[name]).replace("list<element: halffloat>", "a list of floats")
                 raise TraceError(f"{self.name}: column {name} is {kind}; it must be {wanted}")
         return columns
 
@@ -146,6 +147,12 @@ class Pool:
             name: None for name in ("dataset", "window") if len({getattr(info, name) for info in infos}) > 1
         }
         self.info = replace(infos[0], **differing)
+        self.signals: Signals = "tokens"
+        if not self.tokens and "tokens" in self._columns:
+            self.signals = "summaries" if SUMMARY[0] in self._columns else "none"
+            self.tokens = sum(self.lengths())
+        if self.signals == "summaries" and self.info.window is None:
+            raise TraceError(f"{self.name} has values of windows, but its metadata has not one window; name it there")
 
     def __iter__(self) -> Iterator[Question]:
         """Question after question, in the order of the files and their rows."""
@@ -201,8 +208,11 @@ class Pool:
         lengths = [np.empty(0, np.int32)]
         for number in range(len(self.parts)):
             with suppress(pa.ArrowException, OSError):
-                for batch in self._open(number).iter_batches(BATCH, columns=["conf"]):
-                    lengths.append(pc.list_value_length(batch.column(0)).drop_null().to_numpy().astype(np.int32))
+                names = ["tokens"] if self.signals != "tokens" else ["conf"]
+                for batch in self._open(number).iter_batches(BATCH, columns=names):
+                    column = batch.column(0)
+                    known = column if names == ["tokens"] else pc.list_value_length(column)
+                    lengths.append(known.drop_null().to_numpy().astype(np.int32))
         return np.concatenate(lengths).tolist()  # type: ignore[no-any-return]
 
     def part(self, first: int, last: int) -> Iterator[Question]:
@@ -268,7 +278,7 @@ class Pool:
         for number, values in enumerate(zip(*columns, strict=True), start):
             row = dict(zip(batch.schema.names, values, strict=True))
             try:
-                path = _recorded(row)
+                path = _recorded(row, self.info.window)
             except UsageError as error:
                 if not self.skip_damaged:
                     problem = f"{part.name}, row {number}: {error}"
@@ -278,8 +288,8 @@ class Pool:
                 yield row, path
 
 
-def _recorded(row: Row) -> RecordedPath:
-    """The path of a row.
+def _recorded(row: Row, window: int | None) -> RecordedPath:
+    """The path of a row; without signals, it may have their summary at the pool's window.
 
     Raises:
         UsageError: the row is damaged.
@@ -287,15 +297,24 @@ def _recorded(row: Row) -> RecordedPath:
     broken = [name for name, value in row.items() if value is NOT_TEXT]
     if broken:
         raise UsageError(f"its {broken[0]} is not UTF-8 text")
-    for name, missing in (("question", "question"), ("peak", "signals"), ("conf", "signals")):
-        if row[name] is None:
-            raise UsageError(f"it has no {missing}")
+    if row["question"] is None:
+        raise UsageError("it has no question")
+    bare = row["peak"] is None and row["conf"] is None and row.get("tokens") is not None
+    if not bare and (row["peak"] is None or row["conf"] is None):
+        raise UsageError("it has no signals")
     values = row["answer"], row["peak"], row["conf"], row["path"], row["finish"] or "stop"
-    return RecordedPath(*values, row.get("text"), row.get("seed"))
+    more: Row = {"tokens": row["tokens"]} if bare else {}
+    if bare and window is not None and row.get(SUMMARY[0]) is not None:
+        known: dict[str, Any] = {name: row[name] for name in SUMMARY if row[name] is not None}
+        more["known"] = window, Summary(row["tokens"], **known)
+    return RecordedPath(*values, row.get("text"), row.get("seed"), **more)
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:
     """Each row's values as float64, None if the row has none."""
+    if pa.types.is_null(column.type):
+        yield from repeat(None, len(column))
+        return
     values = column.values.to_numpy(zero_copy_only=False).astype(np.float64)
     offsets = column.offsets.to_numpy()
     valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -418,19 +437,24 @@ def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, Any]:
 
 
 def _token_count(metadata: pq.FileMetaData) -> int:
-    """Tokens of all paths, nulls included, from the footer alone."""
+    """Tokens that have signals, from the footer alone."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     columns = (group.column(number) for group in groups for number in range(group.num_columns))
-    return sum(column.num_values for column in columns if column.path_in_schema.startswith("conf."))
+    signals = [column for column in columns if column.path_in_schema.startswith("conf.")]
+    return sum(one.num_values - (one.statistics.null_count or 0 if one.statistics else 0) for one in signals)
 
 
 def _is_readable(kind: pa.DataType, own: pa.DataType) -> bool:
     """Whether values of this type are read as those of our own: floats, integers and texts of any width."""
     types = pa.types
+    if types.is_null(kind):
+        return True
+    if types.is_floating(own):
+        return bool(types.is_floating(kind))
     if types.is_list(own):
         is_list = types.is_list(kind) or types.is_large_list(kind)
         return bool(is_list and types.is_floating(kind.value_type))
     has_width = (
         types.is_integer(kind) if types.is_integer(own) else types.is_string(kind) or types.is_large_string(kind)
     )
-    return bool(has_width or types.is_null(kind))
+    return bool(has_width)

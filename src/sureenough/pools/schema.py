@@ -25,8 +25,11 @@ REQUIRED: Final = {
     "peak": _SIGNAL,
     "conf": _SIGNAL,
 }
+SUMMARY: Final = ("lowest", "tail", "mean_peak")
+"""What votes and stop rules read of a path's confidence, at the window of the metadata: for pools without signals."""
 OPTIONAL: Final = {
     "text": pa.string(), "seed": pa.int64(), "tokens": pa.int32(), "question_text": pa.string(), "kind": pa.string(),
+    **dict.fromkeys(SUMMARY, pa.float32()),
 }  # fmt: skip
 
 
@@ -87,6 +90,6 @@ class PoolInfo:
 
 
 def pool_schema(info: PoolInfo, optional: Collection[str] = ()) -> pa.Schema:
-    """The Arrow schema of a pool with these optional columns."""
-    columns = REQUIRED | {name: kind for name, kind in OPTIONAL.items() if name in optional}
+    """The Arrow schema of a pool with these optional columns; the number of tokens is always in it."""
+    columns = REQUIRED | {name: kind for name, kind in OPTIONAL.items() if name in (*optional, "tokens")}
     return pa.schema(list(columns.items()), metadata=info.metadata())

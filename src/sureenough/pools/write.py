@@ -17,7 +17,7 @@ from sureenough.errors import TraceError
 from sureenough.pools.durable import own_file, publish, sync_folder
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.read import is_part
-from sureenough.pools.schema import PoolInfo, pool_schema
+from sureenough.pools.schema import SUMMARY, PoolInfo, pool_schema
 
 ROWS: Final = 2048  # rows per row group: a few megabytes
 
@@ -90,19 +90,22 @@ def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
         "level": question.level,
         "answer": path.answer,
         "finish": path.finish,
-        "peak": _float16("peak", path.peak, question.id),
-        "conf": _float16("conf", path.conf, question.id),
+        "peak": _float16("peak", path, question.id),
+        "conf": _float16("conf", path, question.id),
         "text": path.text,
         "seed": path.seed,
         "tokens": path.tokens,
         "question_text": question.text,
         "kind": question.kind,
+        **({name: getattr(path.known[1], name) for name in SUMMARY} if path.known is not None else {}),
     }
 
 
-def _float16(name: str, signal: Any, question: str) -> Any:
-    """A signal as float16, which holds numbers up to 65,504."""
-    values = np.asarray(signal)
+def _float16(name: str, path: RecordedPath, question: str) -> Any:
+    """A signal as float16, which holds numbers up to 65,504; None if the path has none."""
+    if path.signals != "tokens":
+        return None
+    values = np.asarray(getattr(path, name))
     if len(values) and float(np.abs(values).max()) > 65_504.0:
         raise TraceError(f"question {question!r}: {name} holds numbers above 65,504, which are not confidences")
     return values.astype(np.float16)
