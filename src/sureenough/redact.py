@@ -48,6 +48,31 @@ def redact(text: str, *secrets: str | None) -> str:
     return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
+LEAST_SECRET: Final = 12
+"""Characters of a secret that is masked in text of models; a shorter one, such as EMPTY, may be an ordinary word."""
+
+
+class SecretMask:
+    """Replaces secrets by asterisks in a text that comes in parts, wherever it is split."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self.secrets = secrets
+        self.held = ""  # the end of what came, if it may be the beginning of a secret
+
+    def feed(self, part: str) -> str:
+        """What may be passed on now; `held` follows when the text has ended."""
+        text = self.held + part
+        end = len(text)
+        for secret in self.secrets:
+            text = text.replace(secret, "*" * len(secret))
+            at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+            while at >= 0 and not secret.startswith(text[at:]):
+                at = text.find(secret[0], at + 1)
+            end = min(end, at) if at >= 0 else end
+        text, self.held = text[:end], text[end:]
+        return text
+
+
 def first_line(error: BaseException, *secrets: str) -> str:
     """The first line of an error's text, without secrets and escapes."""
     text = str(error)

@@ -22,7 +22,7 @@ import pytest
 from sureenough.__main__ import main
 from tests.adversarial.hostile_upstream import USAGE, tokens, whole
 from tests.bench.typed import environ, questions
-from tests.engines.raw_server import Answer, RawServer, raw_server
+from tests.engines.raw_server import Answer, RawServer, raw_server, token_event
 from tests.in_thread import in_thread
 from tests.processes import configured, start
 
@@ -31,7 +31,9 @@ USER, PASSWORD, QUERY, KEY, SERVE_KEY = (
 )  # fmt: skip
 BASIC = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 FORMS = [USER, PASSWORD, quote(PASSWORD, safe=""), "p@ss/word", QUERY, quote(QUERY, safe=""), KEY, BASIC, SERVE_KEY]
-MODES = ("refuses", "busy", "breaks off", "sends no JSON", "ends oddly", "healthy", "without a key")
+MODES = (
+    "repeats in its text", "refuses", "busy", "breaks off", "sends no JSON", "ends oddly", "healthy", "without a key",
+)  # fmt: skip
 
 
 def quoting(mode: str) -> Answer:
@@ -45,11 +47,17 @@ def quoting(mode: str) -> Answer:
         ]
         quoted = f"{head} {decoded} for http://{USER}:{quote(PASSWORD, safe='')}@host/v1?token={quote(QUERY, safe='')}"
         error = json.dumps({"error": {"message": quoted, "type": quoted, "code": 400}})
-        if mode == "healthy" or (not body and mode != "refuses"):
+        secrets = [KEY, PASSWORD, quote(PASSWORD, safe=""), QUERY, quote(QUERY, safe=""), BASIC]
+        repeated = f"{' '.join(secrets)} \\boxed{{{' '.join(secrets)}}}"
+        if mode == "repeats in its text" and body:
+            parts = [repeated[at : at + 7] for at in range(0, len(repeated), 7)]
+            events = [*map(token_event, parts), token_event(".", finish="stop"), USAGE, "[DONE]"]
+            plain = json.dumps({"choices": [{"index": 0, "message": {"content": repeated}}]}).encode()
+            writer.write(whole(events) if body.get("stream") else http_reply(plain))
+        elif mode == "healthy" or (not body and mode != "refuses"):
             draw = random.Random(body.get("seed"))
             models = b'{"data": [{"id": "tiny"}]}'
-            plain = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-            writer.write(whole([*tokens(draw), USAGE, "[DONE]"]) if body else plain % (len(models), models))
+            writer.write(whole([*tokens(draw), USAGE, "[DONE]"]) if body else http_reply(models))
         elif mode == "breaks off":
             writer.write(whole([*tokens(random.Random(1))[:3], error]))
         elif mode == "sends no JSON":
@@ -67,6 +75,11 @@ def quoting(mode: str) -> Answer:
             writer.write(content)
 
     return answer
+
+
+def http_reply(content: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(content) + content
 
 
 def with_secrets(url: str) -> str:
@@ -138,7 +151,7 @@ def test_verbs_print_and_write_no_secret(
         assert len([file for file in (tmp_path / "run").rglob("*") if file.is_file()]) > 3
 
 
-@pytest.mark.parametrize("mode", ["refuses", "breaks off", "healthy"])
+@pytest.mark.parametrize("mode", ["repeats in its text", "refuses", "breaks off", "healthy"])
 def test_serve_prints_writes_and_answers_no_secret(mode: str, tmp_path: Path) -> None:
     with in_thread(raw_server(quoting(mode))) as server:
         upstream = with_secrets(server.url)

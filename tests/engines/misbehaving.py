@@ -33,6 +33,7 @@ class Manner:
     role_first: bool = True
     usage: bool = True
     cached: int | None = None  # prompt tokens that the usage calls cached
+    reasoned: Any = None  # tokens of the reply that it calls reasoning
     done: bool = True  # the closing [DONE]
     more_candidates: int = 0  # than asked for; fewer where negative
     logprobs: bool = True
@@ -222,6 +223,8 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     made = len(words) + manner.unseen_end
     if manner.usage:
         details = {} if manner.cached is None else {"prompt_tokens_details": {"cached_tokens": manner.cached}}
+        if manner.reasoned is not None:
+            details["completion_tokens_details"] = {"reasoning_tokens": manner.reasoned}
         read = beginning_tokens(body) if manner.extends == "yes" else 0  # also if the reply does not follow from it
         counts = {"prompt_tokens": QUESTION + read, "completion_tokens": made}
         yield json.dumps({"choices": [], "usage": counts | details})

@@ -70,6 +70,15 @@ def test_separate_reasoning_is_returned_separately() -> None:
     assert message.model_extra["reasoning_content"]
 
 
+@pytest.mark.parametrize(("reasoned", "counted"), [(12, 12), (None, 0), (-1, 0), (10**9, 15)])
+def test_reasoning_tokens_are_summed_over_the_paths(reasoned: int | None, counted: int) -> None:
+    """As the upstream counts them, and not more than the reply has."""
+    with an_upstream(Manner(reasoned=reasoned, cached=4, answer="")) as up, before(up) as (url, _):
+        usage = chat(url, sureenough={"paths": 2}).usage
+    assert usage.completion_tokens_details.reasoning_tokens == 2 * counted
+    assert usage.prompt_tokens_details.cached_tokens == 2 * 4
+
+
 @pytest.mark.parametrize("progress", ["comments", "reasoning", "none"])
 def test_a_stream_is_the_reply_of_the_same_seed_in_pieces(served: str, progress: str) -> None:
     asking: Any = {

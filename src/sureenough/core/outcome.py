@@ -50,6 +50,7 @@ class Spent:
     reread: int = 0  # prompt tokens of continuations, most of them read before; not part of the total
     cached: int = 0  # prompt tokens, those read again included, that the server says it had cached
     reread_cached: int = 0  # those of them that are part of `reread`
+    reasoning: int = 0  # tokens that the server counts as reasoning, of paths that were read to their end
 
     @property
     def total(self) -> int:

@@ -64,6 +64,7 @@ class LiveAccount:
     cached_tokens: int = 0
     reread: int = 0  # prompt tokens of requests with a beginning
     reread_cached: int = 0
+    reasoning: int = 0
     server_count: int | None = None  # tokens by the server's own counters
     cut: bool = False  # something was cancelled whose tokens are not all known
     estimated: bool = False
@@ -82,6 +83,7 @@ class LiveAccount:
         self.cut |= end.beyond > 0  # the server may have generated more
         read, cached = end.prompt_tokens, end.cached_tokens or 0
         self.cached_tokens += cached
+        self.reasoning += end.reasoning_tokens
         if not read:  # no prompt has no tokens
             return
         self.prompts.add(tokens, read, seams=beginning.count("\n"))
@@ -118,6 +120,7 @@ class LiveAccount:
             cached=self.cached_tokens,
             reread=self.reread,
             reread_cached=self.reread_cached,
+            reasoning=self.reasoning,
         )
         self._add_final_notes(out, judge)
         return replace(out, tokens=tokens, notes=(*out.notes, *self._notes))

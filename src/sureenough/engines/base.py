@@ -139,6 +139,7 @@ class End:
     cached_tokens: int | None = None  # those of the prompt that the server did not have to read again
     beyond: int = 0  # tokens past the path's limit, where the engine closed the stream: not part of the path
     summary: Summary | None = None  # from engines that watch their own paths
+    reasoning_tokens: int = 0  # those that the server counts as reasoning
 
 
 Part = Piece | Report | End

@@ -243,10 +243,16 @@ def _refusal(out: Outcome, judge: Json | ToolJudge | None) -> str | None:
     return "; ".join(out.notes) or out.verdict.why
 
 
-def usage(out: Outcome) -> dict[str, int]:
+def usage(out: Outcome) -> dict[str, Any]:
     """Every token of every path, and their prompts as often as they were sent."""
     completion, prompt = out.tokens.total, max(0, out.tokens.prompt) + max(0, out.tokens.reread)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return {
+        "prompt_tokens": prompt,
+        "prompt_tokens_details": {"cached_tokens": out.tokens.cached},
+        "completion_tokens": completion,
+        "completion_tokens_details": {"reasoning_tokens": out.tokens.reasoning},
+        "total_tokens": prompt + completion,
+    }
 
 
 def consensus_details(result: RunResult) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Connections are opened once and shared by all requests; a request chooses the model and the sampling, nothing else.
 
 A request with a plain model name is sent to the upstream unchanged, and so is the response to it. Only the key differs:
-the client's key ends here, and the upstream's is masked should a response quote it.
+the client's key ends here, and the upstream's secrets are masked should a response quote them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all re
 FORWARDED: Final = ("content-type", "cache-control", "x-request-id", "retry-after", "openai-processing-ms")
 """Headers of the upstream's response that the client receives."""
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
-LEAST_KEY: Final = 16
-"""Characters of a key that is masked in responses; a shorter one, such as EMPTY, may be an ordinary word."""
 
 
 T = TypeVar("T")
@@ -180,7 +178,8 @@ class Upstream(Backend):
             try:
                 response = await one.transport.fetch("GET", one.endpoint("models"), seconds=10)
                 if response.status == 200:
-                    return server, [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
+                    listed = msgspec.json.decode(response.body)["data"]
+                    return server, [one.errors.clean(str(model["id"])) for model in listed]
                 fix = "check the key" if response.status in (401, 403) else "check the URL, which usually ends in /v1"
                 message = f"{server} returned status {response.status} for its list of models; {fix}"
                 problems.append(EngineUnavailable(message))
@@ -258,25 +257,6 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
             yield Upstream(settings, template, settings.models or (one.engine.model,), [server])
 
 
-class KeyMask:
-    """Replaces the upstream's key by asterisks in a stream of bytes, wherever the stream is split."""
-
-    def __init__(self, key: str | None) -> None:
-        self._key = key.encode() if key is not None and len(key) >= LEAST_KEY else b""
-        self.held = b""  # the end of what was received, if it may be the beginning of the key
-
-    def feed(self, part: bytes) -> bytes:
-        """What may be sent now."""
-        key = self._key
-        if not key:
-            return part
-        part = (self.held + part).replace(key, b"*" * len(key))
-        ends = range(max(0, len(part) - len(key) + 1), len(part))
-        at = next((at for at in ends if key.startswith(part[at:])), len(part))
-        part, self.held = part[:at], part[at:]
-        return part
-
-
 class PassthroughResponse:
     """An ASGI application for one request, which holds a slot until its response is complete."""
 
@@ -299,11 +279,11 @@ class PassthroughResponse:
                     await self._send_error(connection, response, send)
                     return
                 await send(self._start(response))
-                mask = KeyMask(connection.errors.key)
+                mask = connection.errors.mask(of_bytes=True)
                 while part := await response.content.readany():
-                    await send(body(mask.feed(part), more=True))
+                    await send(body(mask.feed(part.decode("latin-1")).encode("latin-1"), more=True))
                 self.slot.close()  # first: a client that has its response must find a slot for the next request
-                await send(body(mask.held))
+                await send(body(mask.held.encode("latin-1")))
         except TimeoutError:
             raise ApiError(504, f"The upstream took more than {self.seconds:g} s.", code="timeout") from None
         except TransportError as error:

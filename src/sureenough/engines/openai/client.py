@@ -205,7 +205,7 @@ class OpenAIConnection(Engine):
         engine, attempt = self.engine, 0
         while True:
             watch = None if self.watcher is None else self.watcher.path(prompt, engine.k, engine.sampling())
-            parser = new_parser(signals=prompt.signals, limit=limit)
+            parser = new_parser(signals=prompt.signals, limit=limit, mask=self.errors.mask())
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:

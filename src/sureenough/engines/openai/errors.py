@@ -20,7 +20,7 @@ from yarl import URL
 from sureenough.engines.openai.logprobs import FIXES
 from sureenough.engines.openai.wire import InvalidReply
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
-from sureenough.redact import redact
+from sureenough.redact import LEAST_SECRET, SecretMask, redact
 
 KEY_VARIABLES: Final = ("SUREENOUGH_API_KEY", "OPENAI_API_KEY")
 
@@ -182,10 +182,17 @@ class ServerErrors:
         self.key = key
         self.proxy = None if proxy is None else str(without_secrets(proxy))
         self._secrets = tuple(_secrets(url, key, proxy))
+        users = {address.user for address in (url, proxy) if address is not None and address.password}
+        self._masked = tuple(text for text in self._secrets if len(text) >= LEAST_SECRET and text not in users)
 
     def clean(self, text: str) -> str:
         """Text of a server on one line, without the credentials that it may quote."""
         return redact(text.encode("utf-8", "replace").decode(), *self._secrets)
+
+    def mask(self, *, of_bytes: bool = False) -> SecretMask:
+        """A mask for one text of the server, or for its bytes as Latin-1, which may quote the request."""
+        secrets = (text.encode("utf-8", "replace").decode("latin-1") if of_bytes else text for text in self._masked)
+        return SecretMask(tuple(secrets))
 
     def without_addresses(self, text: str) -> str:
         """Cleaned text without the address of the server, of its proxy, and of where it redirects."""

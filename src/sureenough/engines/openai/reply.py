@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import accumulate
 from typing import Final
@@ -27,6 +27,7 @@ from sureenough.engines.openai.wire import (
     Usage,
     candidates,
     decode,
+    reasoning_count,
     sampled_logprobs,
     token_count,
     token_counts,
@@ -34,6 +35,7 @@ from sureenough.engines.openai.wire import (
 from sureenough.engines.watch.client import WatchedPath
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.json_text import mend
+from sureenough.redact import SecretMask
 
 LINE_CANDIDATES: Final = 5
 """Per token of a line, if only they show what ended it: the sampled token is nearly always among them."""
@@ -299,6 +301,17 @@ class CountedText:
         return Report(len(texts), "".join(texts), estimated=True) if texts else None
 
 
+def masked(part: Piece | Report | None, mask: SecretMask) -> Piece | Report | None:
+    """A part of a reply without the secrets that its text repeats."""
+    if part is None or not mask.secrets:
+        return part
+    if isinstance(part, Report):
+        return replace(part, text=mask.feed(part.text))
+    texts = [mask.feed(token.text) for token in part.tokens]
+    pairs = zip(part.tokens, texts, strict=True)
+    return replace(part, tokens=[token if token.text == text else token._replace(text=text) for token, text in pairs])
+
+
 LONGEST_PATH: Final = 32_768
 """Tokens at which a path is cut if the caller sets no limit; servers with less context end it themselves."""
 
@@ -309,6 +322,7 @@ class ReplyParser:
     def __init__(
         self, k: int, signals: bool, limit: int | None = None, *,
         beginning: str = "", stops: tuple[str, ...] | None = None, fields: ReasoningFields | None = None,
+        mask: SecretMask | None = None,
     ) -> None:  # fmt: skip
         self._k, self._limit = k, limit or LONGEST_PATH
         self._stops = stops  # which end a continuation; None: this is a whole path
@@ -316,6 +330,7 @@ class ReplyParser:
             SignedTokens(k, sampled=stops is not None) if signals else CountedText()
         )
         self._message = MessageText(beginning, fields or ReasoningFields())
+        self._mask = mask or SecretMask(())
         self._events = SSEParser()
         self._usage = Usage()
         self._latest: tuple[Choice, bytes] | None = None  # of a continuation, with tokens
@@ -360,7 +375,7 @@ class ReplyParser:
             self._cut("")  # a watched path may have grown without bytes
         except (StreamError, EngineError) as error:
             self.error = error.with_traceback(None)
-        return self._counter.take()
+        return masked(self._counter.take(), self._mask)
 
     def raise_error(self) -> None:
         """Raise the error, unless the path is complete without what caused it."""
@@ -421,7 +436,7 @@ class ReplyParser:
         unseen = counter.pieces if self.full or completion is None else max(0, completion - counter.tokens)
         finish = FINISH_REASONS[self.finish or "stop"]
         complete = self.finish is not None and finish == "stop" and not self._stops
-        text = self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
+        text = self._mask.held + self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
         estimated = completion is None and (not signed or counter.pieces > 0)
         stop_text = self.stop_text if self._stops is not None else None
         if self._latest is not None:
@@ -430,4 +445,7 @@ class ReplyParser:
             summary = counter.summary() if isinstance(counter, WatchedPath) else None
         except ValueError as error:
             raise InvalidReply("the server watched a path, but its record could not be read:", str(error)) from None
-        return End(finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, summary)
+        return End(
+            finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, summary,
+            reasoning_count(self._usage),
+        )  # fmt: skip

@@ -102,12 +102,19 @@ class PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
+class CompletionDetails(msgspec.Struct, gc=False):
+    """What a reply consists of."""
+
+    reasoning_tokens: int | None = None
+
+
 class Usage(msgspec.Struct, gc=False):
     """The server's own count of tokens."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
 
 
 class Message(msgspec.Struct, gc=False):
@@ -190,6 +197,12 @@ def token_counts(usage: Usage) -> tuple[int | None, int | None, int | None]:
         count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts
     )
     return prompt, completion, None if prompt is None or cached is None else min(cached, prompt)
+
+
+def reasoning_count(usage: Usage) -> int:
+    """Tokens of the reply that are reasoning, by the server's own count; 0 if it has none."""
+    details, completion = usage.completion_tokens_details, token_counts(usage)[1]
+    return 0 if details is None or completion is None else min(max(0, details.reasoning_tokens or 0), completion)
 
 
 def token_count(choice: Choice) -> int:
