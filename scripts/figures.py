@@ -4,28 +4,31 @@ pip install '.[bench]'
 python scripts/figures.py saving docs/saving.svg [POOL.parquet ...]
 python scripts/figures.py value docs/value-of-going-on.svg
 python scripts/figures.py order docs/order-of-counting.svg [POOL.parquet]
+python scripts/figures.py width docs/width.svg [POOL.parquet ...]
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-from signals import REPEATS, JudgedQuestion, load
 
 from sureenough.answers import classes
 from sureenough.bench import compare
-from sureenough.bench.replay import in_order
-from sureenough.core.options import RunOptions
+from sureenough.bench.judging import JudgedAnswers, judge_of, judge_question
+from sureenough.bench.replay import in_order, summarise
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions
+from sureenough.core.outcome import Outcome
 from sureenough.core.poll import Poll
 from sureenough.core.stop_rules import ExpectedGain
 from sureenough.core.weights import Ballot, BySignals
@@ -49,6 +52,9 @@ STRATEGIES: Final = {
 LABELS: Final = {"sc": (22, 8), "ddc": (-8, -12), "deepconf-low": (8, -14)}
 """Where labels stand that would else overlap, in points from their marks."""
 WIDTHS: Final = (1, 2, 4, 8, 16, 32, 64)
+HURRIES: Final = (0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, None)
+NAMED_HURRIES: Final = (0.0, 0.25, 0.6, 1.0, 2.0, None)
+REPEATS: Final = 5
 
 
 def style() -> None:
@@ -106,7 +112,7 @@ def value(out: Path) -> None:
     fig.savefig(out, metadata={"Date": None})
 
 
-def in_order_of_start(paths: Sequence[RecordedPath], width: int) -> Sequence[RecordedPath]:
+def in_order_of_start(paths: Sequence[RecordedPath], width: int = 1) -> Sequence[RecordedPath]:
     """In which votes are counted, whatever the width."""
     return paths
 
@@ -125,38 +131,87 @@ def as_they_finish(paths: Sequence[RecordedPath], width: int) -> Sequence[Record
     return ended
 
 
-def accuracy(
-    questions: Sequence[JudgedQuestion],
-    name: str,
-    window: int,
-    count: Callable[[Sequence[RecordedPath]], Sequence[RecordedPath]],
-) -> float:
-    """Of a strategy that neither warms up nor prunes: counting paths in another order is running them in that order."""
-    right = []
+class JudgedQuestion(NamedTuple):
+    """A question whose paths have the values of one window only."""
+
+    question: Question
+    judged: JudgedAnswers
+    window: int
+
+
+def load(pool: Path) -> list[JudgedQuestion]:
+    """The judged questions of a pool, in its order."""
+    opened, window = Pool(pool), Pool(pool).window()
+    judged = ((question, judge_question(question, "meaning", judge_of(question, None, opened))) for question in opened)
+    return [JudgedQuestion(summarise(question, window), answers, window) for question, answers in judged]
+
+
+Order = Callable[[Sequence[RecordedPath]], Sequence[RecordedPath]]
+
+
+def runs(
+    questions: Sequence[JudgedQuestion], name: str, options: RunOptions, order: Order = in_order_of_start
+) -> Iterator[tuple[Outcome, bool]]:
+    """Every question once per repeat, and whether its answer is right; a strategy learns from one to the next.
+
+    Of a strategy that neither warms up nor prunes, counting paths in another order is running them in that order.
+    """
     for repeat in range(REPEATS):
         strategy = parse(name)
         for question in questions:
-            paths = count(in_order(question.question, repeat, 0, None))
-            outcome = replay(paths, strategy, RunOptions(window=question.window), classes=question.judged.classes)
-            right.append((question.judged.right or {}).get(outcome.answer or "", False))
+            paths = order(in_order(question.question, repeat, 0, None))
+            at_window = replace(options, window=question.window)
+            outcome = replay(paths, strategy, at_window, classes=question.judged.classes)
+            yield outcome, (question.judged.right or {}).get(outcome.answer or "", False)
             if strategy.state is not None:
                 strategy = strategy.with_state(strategy.state.receive(outcome))
-    return fmean(right)
 
 
 def order(out: Path, pool: Path) -> None:
     """Accuracy against width: votes counted in order of start, and as paths finish."""
-    questions, window = load(str(pool), None)
+    questions = load(pool)
     fig, axes = plt.subplots(1, 2, figsize=(6.5, 3.2), sharey=True, layout="constrained")
     for ax, name in zip(axes, ("ac", "sure"), strict=True):
         for count, colour in ((in_order_of_start, "#1a7f37"), (as_they_finish, "#cf222e")):
-            shares = [100 * accuracy(questions, name, window, partial(count, width=width)) for width in WIDTHS]
+            orders, alone = [partial(count, width=width) for width in WIDTHS], RunOptions()
+            shares = [100 * fmean(right for _, right in runs(questions, name, alone, order)) for order in orders]
             ax.plot(WIDTHS, shares, "o-", color=colour, ms=4, label=count.__name__.replace("_", " "))
         ax.set_xscale("log", base=2)
         ax.set_xticks(WIDTHS, [str(w) for w in WIDTHS])
         ax.set(title=name, xlabel="paths at once")
     axes[0].set_ylabel("accuracy, %")
     axes[-1].legend(frameon=False, loc="lower left")
+    fig.savefig(out, metadata={"Date": None})
+
+
+def width(out: Path, pools: Sequence[Path]) -> None:
+    """Tokens against steps per question, for plain voting and for `ac` and `sure` with every hurry."""
+    loaded = [load(pool) for pool in pools]
+
+    def cost(name: str, hurry: float | None) -> tuple[float, float]:
+        options = replace(LIVE_DEFAULTS, paths=None, hurry=hurry)
+        outcomes = [out for questions in loaded for out, _ in runs(questions, name, options)]
+        return fmean(out.steps for out in outcomes), fmean(out.tokens.total for out in outcomes) / 1000
+
+    fig, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
+    plain = cost("sc", None)
+    ax.plot(*plain, "o", color=STRATEGIES["sc"])
+    ax.axvline(plain[0], color=STRATEGIES["sc"], lw=0.9, ls="--")
+    ax.annotate("sc", plain, (8, -3), textcoords="offset points", color=STRATEGIES["sc"])
+    for name in ("ac", "sure"):
+        costs = {hurry: cost(name, hurry) for hurry in HURRIES}
+        ax.plot(*zip(*costs.values(), strict=True), color=STRATEGIES[name], lw=1.4)
+        for hurry in NAMED_HURRIES:
+            steps, tokens = costs[hurry]
+            default = hurry == LIVE_DEFAULTS.hurry
+            ax.plot(steps, tokens, "o", color=STRATEGIES[name], ms=9 if default else 4)
+            text = f"{name}, all at once" if hurry is None else f"{'' if hurry else 'hurry '}{hurry:g}"
+            ax.annotate(text, (steps, tokens), (2, 7), textcoords="offset points", color=STRATEGIES[name])
+            print(
+                f"{name} hurry {hurry}: {plain[1] / tokens:.2f}x tokens saved, {steps:,.0f} steps; sc {plain[0]:,.0f}"
+            )
+    ax.set(xlabel="steps per question (tokens made one after another)", ylabel="thousand tokens per question")
+    ax.set_ylim(0, None)
     fig.savefig(out, metadata={"Date": None})
 
 
@@ -167,6 +222,8 @@ def main(what: str, out: str, pool: str = str(BUILTIN_POOL), *more: str) -> None
         saving(Path(out), [Path(name) for name in (pool, *more)])
     elif what == "value":
         value(Path(out))
+    elif what == "width":
+        width(Path(out), [Path(name) for name in (pool, *more)])
     else:
         order(Path(out), Path(pool))
 

@@ -18,7 +18,7 @@ from sureenough.strategies import DEFAULT_STRATEGY
 PARALLEL = 16
 WIDTHS: dict[str, dict[str, Any]] = {
     "hurry 0": {"hurry": 0.0},
-    "hurry 0.25": {"hurry": 0.25},
+    "hurry 0.6": {"hurry": 0.6},
     "hurry 1": {"hurry": 1.0},
     "all at once": {"hurry": None},
 }

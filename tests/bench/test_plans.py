@@ -125,7 +125,7 @@ def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "live", "replayed"), [("", 0.25, None), ("hurry = 1", 1, 1), ("hurry = inf", None, None)]
+    ("text", "live", "replayed"), [("", 0.6, None), ("hurry = 1", 1, 1), ("hurry = inf", None, None)]
 )
 def test_live_runs_have_a_hurry_by_default_and_recorded_paths_one_that_is_given(
     tmp_path: Path, text: str, live: float | None, replayed: float | None

@@ -68,7 +68,7 @@ def test_plain_lines_in_a_pipe(url: str, tmp_path: Path) -> None:
     assert "\x1b" not in done.stderr
 
 
-@pytest.mark.parametrize(("flags", "hurry"), [([], 0.25), (["--hurry", "1"], 1.0), (["--hurry", "inf"], None)])
+@pytest.mark.parametrize(("flags", "hurry"), [([], 0.6), (["--hurry", "1"], 1.0), (["--hurry", "inf"], None)])
 def test_sure_and_planned_width_are_the_defaults(url: str, flags: list[str], hurry: float | None) -> None:
     result = json.loads(ask("?", "--url", url, "--model", "tiny", "--json", *flags).stdout)
     assert (result["strategy"], result["answer"]) == ("sure", "7")

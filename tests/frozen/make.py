@@ -36,7 +36,7 @@ STRATEGIES: Final = (
     "sc ac esc cisc reasc deepconf-low deepconf-high ddc ddc-unweighted ddc-no-width ddc-no-trend ddc-no-depth "
     "ddc:weight=mean ddc:weight=unit ddc:warmup=8,risk=p90 sure sure:weigh=count sure:weigh=tail"
 ).split()
-WIDTHS: Final = ((1, None), (4, None), (4, 0.25), (16, None), (16, 0.25))
+WIDTHS: Final = ((1, None), (4, None), (4, 0.6), (16, None), (16, 0.6))
 """How many paths run at once, and the hurry: None is all that may run."""
 COUNTS: Final = ("total", "init", "kept", "pruned", "discarded", "failed", "overrun")
 PAPER: Final = (
@@ -80,7 +80,7 @@ def replay() -> Iterator[str]:
 def compare() -> Iterator[str]:
     """The rows of comparisons: learning from question to question, intervals, repeats."""
     fields = ("strategy", "accuracy", "interval", "difference", "difference_interval", "tokens", "steps", "reasons")
-    for parallel, hurry in ((1, None), (16, None), (16, 0.25)):
+    for parallel, hurry in ((1, None), (16, None), (16, 0.6)):
         rows = se.compare(BUILTIN_POOL, STRATEGIES, repeats=1, window=64, **run_options(parallel, hurry))
         for row in rows:
             yield f"parallel={parallel} hurry={hurry} " + " ".join(f"{f}={getattr(row, f)!r}" for f in fields)

@@ -14,7 +14,7 @@ from tests.server.upstream import an_upstream, before
 
 def test_width_is_planned_and_the_reply_says_what_was_discarded(served: str) -> None:
     consensus = vote(served)["sureenough"]
-    assert (consensus["hurry"], consensus["parallel"]) == (0.25, 16)
+    assert (consensus["hurry"], consensus["parallel"]) == (0.6, 16)
     assert "discarded" in consensus["tokens"]
     at_once = vote(served, hurry=1000)["sureenough"]
     assert at_once["hurry"] == 1000
@@ -29,7 +29,7 @@ def test_a_request_without_a_strategy_uses_the_default_one(served: str) -> None:
 
 def test_the_form_and_the_schema_have_hurry(served: str) -> None:
     fields = {field["name"]: field for field in httpx.get(f"{served}/api/options").json()["options"]}
-    assert (fields["hurry"]["default"], fields["hurry"]["minimum"], fields["hurry"]["fractional"]) == (0.25, 0, True)
+    assert (fields["hurry"]["default"], fields["hurry"]["minimum"], fields["hurry"]["fractional"]) == (0.6, 0, True)
     assert '"hurry"' in httpx.get(f"{served}/openapi.json").text
 
 

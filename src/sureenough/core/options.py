@@ -137,10 +137,10 @@ class RunOptions:
     )
     hurry: float | None = _run_option(
         None,
-        "paths that may run at once per path that has ended, if that is more than twice what the vote may still need; "
-        "0 spends the fewest tokens, more takes less time; without it (inf), as many run as parallel allows",
+        "how many more paths run at once than the vote may still need, as a share: 0 runs none more and spends the "
+        "fewest tokens, 1 runs twice as many and takes less time; without it (inf), as many run as parallel allows",
         minimum=0,
-        fraction="a number of at least 0, such as 0.25",
+        fraction="a number of at least 0, such as 0.5",
     )
 
     def __post_init__(self) -> None:
@@ -227,7 +227,7 @@ def run_options(function: Callable[..., Any], defaults: RunOptions, options: Map
     return replace(defaults, **options)
 
 
-LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, hurry=0.25)
+LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, hurry=0.6)
 """What `ask`, `serve` and the page start from."""
 
 DEFAULT_WINDOW: Final = 2048

@@ -14,7 +14,7 @@ from sureenough.core.options import SMALLEST_WINDOW, RunOptions, choose_window
 from sureenough.core.path import PathState
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate, Tier
-from sureenough.core.stop_rules import StopRule, Verdict
+from sureenough.core.stop_rules import PlainStopRule, StopRule, Verdict
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import LearnerState
 
@@ -157,15 +157,21 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
 
-def note_unwatched(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
-    """A note if a strategy that prunes could watch no path, because its window is too long."""
-    lengths = [path.tokens for path in paths]
-    if not strategy.prunes or not lengths or max(lengths) >= (options.window or 1):
-        return ()
-    return (
-        f"no path was watched: the longest has {max(lengths)} tokens, the window {options.window}; "
-        f"try window={choose_window(lengths)}",
-    )
+def warnings(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
+    """Notes if a strategy could not do what it is for: watch a path, or say how many votes it needs."""
+    notes, lengths, budget = [], [path.tokens for path in paths], options.paths or 1
+    if strategy.prunes and lengths and max(lengths) < (options.window or 1):
+        notes.append(
+            f"no path was watched: the longest has {max(lengths)} tokens, the window {options.window}; "
+            f"try window={choose_window(lengths)}"
+        )
+    planned = options.hurry is not None and isinstance(strategy.stop, PlainStopRule)
+    if planned and strategy.stop.votes_to_settle(Poll(strategy.weigh, budget), budget) is None:
+        notes.append(
+            f"its stop rule does not say how many votes would settle the run, so up to {options.parallel} paths ran at "
+            f"once: called with {budget} votes for one answer it failed, or did not stop"
+        )
+    return tuple(notes)
 
 
 class Phase(Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
 from sureenough.core.events import Answer
@@ -69,6 +70,21 @@ class Poll:
             candidate.weight += self._weigh([ballot], self.warmup)[0]
         else:
             self._stale = True  # every weight may have changed
+
+    def copy(self) -> Poll:
+        """Another poll with the same votes."""
+        other = Poll(self._weigh, self.budget)
+        other.warmup, other._classes = self.warmup, self._classes
+        ballots = {ballot.path: ballot for ballot in self.ballots}
+        for path in self.outcomes:
+            other.add(path, ballots.get(path))
+        return other
+
+    def add_for_leader(self) -> None:
+        """Count an imagined path that votes for the leader, with the mean confidence of the votes so far."""
+        path = max(self.outcomes, default=-1) + 1
+        values = [[getattr(ballot, name) for ballot in self.ballots] or [1.0] for name in Ballot._fields[2:]]
+        self.add(path, Ballot(path, self.winner() or "", *map(fmean, values)))
 
     def regroup(self, classes: Mapping[Answer, Hashable]) -> None:
         """Form the candidates anew: other answers mean the same now."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, takewhile
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 from sureenough.core.events import (
@@ -33,7 +33,7 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
-from sureenough.core.outcome import Outcome, PathSnapshot, Phase, Snapshot, VoteSnapshot, note_unwatched, token_bill
+from sureenough.core.outcome import Outcome, PathSnapshot, Phase, Snapshot, VoteSnapshot, token_bill, warnings
 from sureenough.core.path import GatedMonitor, PathSearch, PathState, SignalTrace
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import OPEN_GATE, Tier
@@ -233,10 +233,9 @@ class Session:
         return min(wanted, options.parallel - places)
 
     def _planned_width(self, hurry: float) -> int:
-        """Twice what could settle the vote, and more as paths end without settling it."""
-        ended = len(self._paths) - self._running
+        """As many paths as could settle the vote, and this share more."""
         need = self._strategy.stop.need(self._poll, self._options.parallel)
-        return max(1, 2 * need, int(hurry * ended))
+        return max(1, need + ceil(hurry * need))
 
     def _awaiting_class(self) -> int:
         """Ended paths that wait for the class of an answer only, not for a path that runs."""
@@ -415,5 +414,5 @@ class Session:
             classes=poll.groups(),
             correlations=poll.correlations() if strategy.reads_confidence else {},
             learned=strategy.state,
-            notes=note_unwatched(strategy, options, paths),
+            notes=warnings(strategy, options, paths),
         )

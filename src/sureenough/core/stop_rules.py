@@ -64,8 +64,8 @@ class Verdict(NamedTuple):
 class StopRule(HasOptions):
     """Decides when a poll is settled.
 
-    A rule that derives from this needs `__call__`, which runs without a measure and without planned width; or
-    `quantity`, `measure_after` and a `threshold` (by default its `tau`), from which all the rest follows.
+    A rule that derives from this needs `__call__`, which measures nothing; or `quantity`, `measure_after` and a
+    `threshold` (by default its `tau`), from which all the rest follows.
     """
 
     __slots__ = ()
@@ -113,13 +113,25 @@ class StopRule(HasOptions):
     def need(self, poll: Poll, most: int) -> int:
         """The fewest further paths that would settle it if all voted for the leader; at most `most`.
 
-        More votes never unsettle.
+        Of what it measures, more votes never unsettle. A rule without a measure is called with imagined votes.
         """
         if self.quantity is None:
-            return most
+            return self.votes_to_settle(poll, most) or most
         lead = self._lead(poll) or NO_LEAD
         further = range(1, most + 1)
         return min(most, 1 + bisect_left(further, True, key=lambda n: self.settles(self.measure_after(poll, lead, n))))
+
+    def votes_to_settle(self, poll: Poll, most: int) -> int | None:
+        """The same, by calling it with imagined votes; None if no more than `most` settle it, or if it fails."""
+        imagined = poll.copy()
+        try:
+            for more in range(1, min(most, poll.budget - poll.counted) + 1):
+                imagined.add_for_leader()
+                if self(imagined):
+                    return more
+        except Exception:  # the caller's code; if it fails on votes that were counted, that is raised
+            return None
+        return None
 
     def why(self, poll: Poll) -> str:
         """The state of the rule in a sentence."""
@@ -138,7 +150,7 @@ class StopRule(HasOptions):
 
 @dataclass(frozen=True, slots=True)
 class PlainStopRule(StopRule):
-    """Any callable as a stop rule."""
+    """Any callable as a stop rule. It is called with imagined votes, too, so it must not count its calls."""
 
     rule: Callable[[Poll], bool]
 
@@ -151,6 +163,9 @@ class Never(StopRule):
     """Samples the whole budget."""
 
     counts_paths = False
+
+    def need(self, poll: Poll, most: int) -> int:
+        return most
 
     def why(self, poll: Poll) -> str:
         return "It samples the whole budget, whatever the votes are."
