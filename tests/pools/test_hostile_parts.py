@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -112,3 +116,44 @@ def test_a_part_that_is_replaced(tmp_path: Path, how: str, read: Any) -> None:
     pq.write_table(replaced(pq.read_table(part), how), part)
     with pytest.raises(TraceError, match=r"part-00001\.parquet"):
         read(pool)
+
+
+# -- footers that nobody wrote
+
+
+def test_a_few_bytes_cannot_promise_any_number_of_values(tmp_path: Path) -> None:
+    part = write_parts(tmp_path, "ab") / "part-00000.parquet"
+    table = pq.read_table(part).slice(0, 1)
+    zeros = pa.ListArray.from_arrays(pa.array([0, 5_000_000], pa.int32()), np.zeros(5_000_000, np.float16))
+    for name in ("peak", "conf"):
+        table = table.set_column(table.schema.get_field_index(name), name, zeros)
+    pq.write_table(table, part, compression="zstd")
+    with pytest.raises(TraceError, match=r"promises 1e\+07 values in \d,\d{3} bytes"):
+        Pool(part)
+
+
+READ_EVERY_FLIP = """
+import sys
+from pathlib import Path
+from sureenough.errors import TraceError
+from sureenough.pools import Pool
+file, start = Path(sys.argv[1]), int(sys.argv[2])
+whole = file.read_bytes()
+for at in range(start, start + 300):  # its description of the columns
+    for byte in {0, 0xFF} - {whole[at]}:
+        file.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+        try:
+            list(Pool(file))
+        except TraceError:
+            pass
+print("read")
+"""
+
+
+def test_a_flipped_byte_of_a_footer_does_not_end_the_process(tmp_path: Path) -> None:
+    part = write_parts(tmp_path, "ab") / "part-00000.parquet"
+    data = part.read_bytes()
+    (length,) = struct.unpack("<I", data[-8:-4])
+    command = [sys.executable, "-c", READ_EVERY_FLIP, str(part), str(len(data) - 8 - length)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "read\n", done.stderr[-500:]

@@ -26,6 +26,7 @@ from pyarrow import fs
 from sureenough.core.events import Summary
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
+from sureenough.pools.footer import Footer, read_footer
 from sureenough.pools.path import Question, RecordedPath, Signals
 from sureenough.pools.schema import KEY, OPTIONAL, REQUIRED, SUMMARY, PoolInfo
 from sureenough.redact import HIDDEN, first_line, redact
@@ -59,11 +60,18 @@ class PoolPart:
     filesystem: fs.FileSystem | None  # None: this machine's
 
     def open(self) -> pq.ParquetFile:
-        """The file, its footer read."""
+        return self.open_checked()[0]
+
+    def open_checked(self) -> tuple[pq.ParquetFile, Footer]:
+        """The file and its footer, which promises no more than a file of its size can hold."""
         if self.filesystem is None and os.path.exists(self.path) and not os.path.isfile(self.path):
             raise TraceError(f"{self.name} is not a regular file; copy its content to one")
         try:
-            return pq.ParquetFile(self.path, filesystem=self.filesystem)
+            file = (self.filesystem or fs.LocalFileSystem()).open_input_file(self.path)
+            footer = read_footer(file, self.name)
+            parquet = pq.ParquetFile(file)
+            _ = parquet.schema_arrow.names  # which may not be UTF-8
+            return parquet, footer
         except UnicodeEncodeError:
             name = self.name.encode(errors="backslashreplace").decode()
             raise TraceError(f"{name}: its name is not UTF-8 text; rename it") from None
@@ -71,7 +79,7 @@ class PoolPart:
             raise TraceError(
                 f"{self.name} cannot be read ({first_line(error)}); check its permissions and links"
             ) from None
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise TraceError(
                 f"{self.name} is not a whole Parquet file ({first_line(error).rstrip('.')}); "
                 "give a pool of recorded paths, and copy it again if it was cut"
@@ -127,7 +135,7 @@ class Pool:
         shared: dict[str, Any] = {}
         infos: list[PoolInfo] = []
         for part in self.parts:
-            parquet = part.open()
+            parquet, footer = part.open_checked()
             self._columns = part.columns(parquet.schema_arrow)
             infos.append(part.info(parquet))
             own = _shared(self._columns, infos[-1])
@@ -139,7 +147,7 @@ class Pool:
                     )
             shared = own
             self._firsts.append(self._firsts[-1] + parquet.metadata.num_rows)
-            self.tokens += _token_count(parquet.metadata)
+            self.tokens += footer.listed("conf")
         self.rows = self._firsts[-1]
         if self.rows == 0:
             raise TraceError(f"{self.name} holds no paths; record some with `sureenough record`")
@@ -434,14 +442,6 @@ def _shared(columns: dict[str, pa.DataType], info: PoolInfo) -> dict[str, Any]:
     """What the parts of a pool must have in common."""
     types = {f"column {name}": str(columns.get(name, "none")) for name in COLUMNS}
     return {name: getattr(info, name) for name in SHARED} | types
-
-
-def _token_count(metadata: pq.FileMetaData) -> int:
-    """Tokens that have signals, from the footer alone."""
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    columns = (group.column(number) for group in groups for number in range(group.num_columns))
-    signals = [column for column in columns if column.path_in_schema.startswith("conf.")]
-    return sum(one.num_values - (one.statistics.null_count or 0 if one.statistics else 0) for one in signals)
 
 
 def _is_readable(kind: pa.DataType, own: pa.DataType) -> bool:
