@@ -185,6 +185,13 @@ async def negative_usage(server: RawServer, writer: asyncio.StreamWriter, draw: 
 
 
 @fault
+async def huge_tokens(server: RawServer, writer: asyncio.StreamWriter, draw: random.Random) -> None:
+    writer.write(CHUNKED_HEAD)
+    event = draw.choice([token_event, text_event])("x" * 1_900_000)
+    await server.flood(writer, chunked(stream_body(event)), most=FLOOD)
+
+
+@fault
 async def line_feed_in_header(server: RawServer, writer: asyncio.StreamWriter, draw: random.Random) -> None:
     value = draw.choice([b"a\nb", b"a\x0bb", b"a\x00b", b"a\rb", b"\x1b]52;c;eA==\x07"])
     writer.write(whole([*tokens(draw), "[DONE]"], STREAM_HEAD + b"X-Request-Id: " + value + b"\r\n"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import exp, inf, nan
 from typing import Any
@@ -22,7 +22,7 @@ from sureenough.core.outcome import Outcome
 from sureenough.engines.base import Piece
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import RepeatCounter, floored, token_signals
-from sureenough.engines.openai.reply import ReasoningFields, ReplyParser
+from sureenough.engines.openai.reply import SHORT_TEXT, TOKEN_BYTES, ReasoningFields, ReplyParser
 from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
 from sureenough.errors import EngineError, MissingLogprobs
 from tests.engines.misbehaving import Manner, serving
@@ -46,6 +46,18 @@ def parsed(*events: str, **options: Any) -> tuple[ReplyParser, str, int]:
 def test_14_16_what_follows_done_is_ignored() -> None:
     parser, text, _ = parsed(token_event("42", finish="stop"), "[DONE]", token_event(" no, 666"), "<html>")
     assert (parser.done, text, parser.tokens) == (True, "42", 1)
+
+
+@pytest.mark.parametrize("make", [token_event, text_event])
+@pytest.mark.parametrize("text", ["x", "日", "😀"])
+def test_the_text_of_a_path_has_a_limit_in_bytes(make: Callable[[str], str], text: str) -> None:
+    size, most = len(text.encode()), SHORT_TEXT + 100 * TOKEN_BYTES
+    signals = make is token_event
+    fits = make(text * (most // size // 2))
+    _, kept, _ = parsed(fits, fits, limit=100, signals=signals)
+    assert len(kept.encode()) > most - 2 * size
+    with pytest.raises(EngineError, match=f"more than {most:,} bytes of text for 100 tokens at most"):
+        parsed(fits, fits, make(text * 2), limit=100, signals=signals)
 
 
 @pytest.mark.parametrize("reason", ["abort", "content_filter", "error", "repetition", "anything else", "STOP"])

@@ -314,6 +314,10 @@ def masked(part: Piece | Report | None, mask: SecretMask) -> Piece | Report | No
 
 LONGEST_PATH: Final = 32_768
 """Tokens at which a path is cut if the caller sets no limit; servers with less context end it themselves."""
+TOKEN_BYTES: Final = 64
+"""Bytes of text that a path may have for each token of its limit, about fifteen times as many as tokens have."""
+SHORT_TEXT: Final = 1 << 16
+"""Bytes of text that any path may have."""
 
 
 class ReplyParser:
@@ -335,6 +339,7 @@ class ReplyParser:
         self._usage = Usage()
         self._latest: tuple[Choice, bytes] | None = None  # of a continuation, with tokens
         self._beyond = 0  # tokens past the limit
+        self._text_bytes = 0
         self.event_count = 0  # of the latest bytes
         self.done = False  # [DONE] arrived: whatever follows is ignored
         self.finish: str | None = None
@@ -411,6 +416,7 @@ class ReplyParser:
 
     def _add(self, choice: Choice) -> None:
         text = self._message.add(choice)
+        self._check_size(text)
         self._counter.add(choice.logprobs, text)
         if choice.finish_reason is not None:
             self.finish, said = choice.finish_reason, choice.stop_text
@@ -418,6 +424,12 @@ class ReplyParser:
         self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:
             raise InvalidReply("the text of a path is incomplete: the server ended it with finish_reason", self.finish)
+
+    def _check_size(self, text: str) -> None:
+        """Refuse text that no tokens within the limit have; tokens of a megabyte would fill the memory."""
+        self._text_bytes += len(text) if text.isascii() else len(text.encode())
+        if self._text_bytes > (most := SHORT_TEXT + TOKEN_BYTES * self._limit):
+            raise EngineError(f"the server sent more than {most:,} bytes of text for {self._limit:,} tokens at most")
 
     def _cut(self, text: str) -> None:
         """Drop what is beyond the limit, so that a path does not depend on how its tokens are sent."""
