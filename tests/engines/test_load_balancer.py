@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+import sureenough as se
 from sureenough.answers.kinds import Math
 from sureenough.core.events import Token
 from sureenough.core.options import RunOptions
@@ -224,6 +225,61 @@ def test_a_path_that_has_begun_is_not_moved() -> None:
     with pytest.raises(EngineError, match="in the middle"):
         asyncio.run(use())
     assert well.started == 0
+
+
+BAD = {
+    "302": Manner(status=302, headers={"Location": "http://elsewhere/v1"}),
+    **{str(status): Manner(status=status) for status in (400, 401, 404)},
+    "HTML": Manner(kind="text/html"),
+    "an error event": Manner(error_after=0),
+    "an error event of a client": Manner(error_after=0, error_code=400),
+    "garbage": Manner(garbage_after=0),
+    "no log-probabilities": Manner(logprobs=False),
+    "too few candidates": Manner(more_candidates=-19, tokens=200),
+}
+
+
+def asked_of(*manners: Manner) -> tuple[se.Outcome | EngineError, list[ServerLoad], list[int]]:
+    """A vote over servers with these manners, their loads, and their requests."""
+
+    async def use() -> tuple[se.Outcome | EngineError, list[ServerLoad], list[int]]:
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(serving(manner)) for manner in manners]
+            balancer = LoadBalancer([OpenAI(one.url, "tiny", retries=1) for one in servers])
+            try:
+                out: se.Outcome | EngineError = await se.aask(
+                    "?", balancer, "ddc:warmup=12", paths=24, parallel=4, window=4
+                )
+            except EngineError as error:
+                out = error
+            return out, list(balancer.loads), [len(one.requests) for one in servers]
+
+    return asyncio.run(asyncio.wait_for(use(), 30))
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_server_that_refuses_what_another_accepts_is_skipped(bad: str) -> None:
+    out, loads, requests = asked_of(BAD[bad], Manner(tokens=9, answer="7", delay=0.001))
+    assert isinstance(out, se.Outcome), out
+    assert out.answer == "7"
+    assert [load.available for load in loads] == [False, True]
+    assert requests[0] <= 8
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [("401", "401"), ("HTML", "text/html"), ("no log-probabilities", "logprobs"), ("too few candidates", "only 1")],
+)
+def test_if_all_servers_refuse_a_path_the_run_ends_with_the_reason(bad: str, says: str) -> None:
+    out, _, requests = asked_of(BAD[bad], BAD[bad])
+    assert isinstance(out, EngineError)
+    assert says in str(out)
+    assert sum(requests) <= 16
+
+
+def test_a_request_that_all_servers_refuse_does_not_count_against_them() -> None:
+    _, loads, _ = asked_of(BAD["400"], BAD["400"])
+    assert all(load.available for load in loads)
 
 
 def test_a_server_whose_paths_break_off_at_once_does_not_get_all_further_paths() -> None:

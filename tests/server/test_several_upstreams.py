@@ -88,6 +88,23 @@ def test_an_upstream_that_fails_every_plain_request_does_not_get_all_of_them(sta
         assert len(other.bodies) == 4
 
 
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 429])
+def test_a_plain_request_that_an_upstream_refuses_goes_to_another(status: int) -> None:
+    refusal = EMPTY_REPLY.replace(b"200 OK", b"%d Refused" % status)
+    with raw_upstream(refusal) as one, an_upstream(Manner()) as other, before(one, other) as (url, state):
+        assert [plain(url).status_code for _ in range(4)] == [200] * 4
+        assert (one.requests, len(other.bodies)) == (1, 4)
+        assert [load.available for load in state.backend.loads] == [False, True]
+
+
+def test_a_plain_request_that_all_upstreams_refuse_counts_against_none() -> None:
+    refusal = EMPTY_REPLY.replace(b"200 OK", b"400 Bad Request")
+    with raw_upstream(refusal) as one, raw_upstream(refusal) as other, before(one, other) as (url, state):
+        assert [plain(url).status_code for _ in range(4)] == [400] * 4
+        assert (one.requests, other.requests) == (4, 4)
+        assert all(load.available for load in state.backend.loads)
+
+
 def test_the_models_are_listed_by_another_upstream_if_one_cannot() -> None:
     failing = raw_upstream(EMPTY_REPLY.replace(b"200 OK", b"500 Internal Server Error"))
     with failing as one, an_upstream(Manner()) as other, before(one, other) as (url, _):

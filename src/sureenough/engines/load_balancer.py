@@ -1,6 +1,7 @@
 """Several engines with the same model as one: the one with the fewest running paths gets the next.
 
-A path or a continuation whose engine does not respond goes to another; one that has begun is never moved.
+A path or a continuation that an engine does not begin goes to another; one that has begun is never moved. An engine
+that refuses what another accepts gets no path for a while, as one that does not respond.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Literal
 
-from sureenough.engines.base import Engine, ForwardingEngine, Prompt, StartRequest, TokenStream, as_engine, as_part
+from sureenough.core.events import Token
+from sureenough.engines.base import (
+    End,
+    Engine,
+    ForwardingEngine,
+    Part,
+    Prompt,
+    StartRequest,
+    TokenStream,
+    as_engine,
+    as_part,
+)
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
 CHECK_SECONDS: Final = 5.0  # between two checks of all engines
@@ -24,7 +36,7 @@ MOST_PROMPTS: Final = 4096  # that are remembered of a server
 
 Fate = Literal["finished", "refused", "failed", "gone"]
 """How a request ended: also one that was closed before its end is finished; one to a server that is gone was not
-received. It is not the server's fault if a request is refused."""
+received. Whose fault a refusal is shows when another server begins the same request."""
 
 
 def fate_of(error: EngineError) -> Fate:
@@ -72,8 +84,12 @@ class ServerLoad:
         self.failed += 1
         self._failures += fate != "refused"
         if fate == "gone" or (fate == "failed" and self._failures >= FAILURES):
-            self._skipped_until = monotonic() + SKIP_SECONDS
-            self.prompts.clear()  # a server that has died has forgotten them
+            self.skip()
+
+    def skip(self) -> None:
+        """Give it no path for a while."""
+        self._skipped_until = monotonic() + SKIP_SECONDS
+        self.prompts.clear()  # a server that has died has forgotten them
 
     def add_check(self, responds: bool) -> None:
         """A server that was gone and responds again is used at once; one that fails paths but passes checks is not."""
@@ -130,34 +146,81 @@ class LoadBalancer(ForwardingEngine):
             yield LoadBalancer(ready, self.loads)
 
     async def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
-        """A path or a continuation, on the first engine that responds.
-
-        If none does, all are tried once more, now with the patience that busy ones want, unless that took long already.
-        """
-        key, tried, engines, began = hash(repr(prompt.messages)), set[int](), self._impatient, monotonic()
+        """A path or a continuation, on the first engine that begins it; if none does, the error is the last one's."""
+        key, attempts = hash(repr(prompt.messages)), _Attempts(self.loads, self._impatient, self.engines)
         while True:
-            index = choose(self.loads, key, tried)
+            index = choose(self.loads, key, attempts.tried)
             load, begun = self.loads[index], False
             fate: Fate = "finished"
             load.begin(key)
             try:
-                async with aclosing(start(engines[index])) as chunks:
-                    async for chunk in chunks:
-                        begun, part = True, as_part(chunk)
+                async with aclosing(start(attempts.engines[index])) as chunks, aclosing(_with_tokens(chunks)) as parts:
+                    async for chunk in parts:
+                        part = as_part(chunk)
                         load.tokens += len(part.tokens) + part.unread
+                        if not begun:
+                            begun = True
+                            attempts.skip_refusing()
                         yield chunk
                 return
             except EngineError as error:
                 fate = fate_of(error)
-                if len(engines) > 1:
+                if len(self.engines) > 1:
                     error.at_server(load.server)
-                tried.add(index)
-                if len(tried) == len(engines) and engines != self.engines and monotonic() - began <= SKIP_SECONDS:
-                    tried, engines = set(), self.engines
-                if begun or fate != "gone" or len(tried) == len(engines):
+                if begun and fate == "refused" and attempts.another(index):
+                    fate = "failed"
+                    raise EngineError(str(error)) from None  # which loses the path, not the run
+                if begun or not attempts.add(index, fate):
                     raise
             finally:
                 load.end(fate)
+
+
+class _Attempts:
+    """The engines that a path has tried. If none responds, all are tried once more, with the patience of busy ones."""
+
+    def __init__(self, loads: Sequence[ServerLoad], impatient: Sequence[Engine], patient: Sequence[Engine]) -> None:
+        self.engines = impatient
+        self.tried = set[int]()
+        self._loads, self._patient, self._began = loads, patient, monotonic()
+        self._refused = set[int]()
+
+    def another(self, index: int) -> bool:
+        """Whether an engine is available that was not tried, beside this one."""
+        return any(load.available for n, load in enumerate(self._loads) if n != index and n not in self.tried)
+
+    def add(self, index: int, fate: Fate) -> bool:
+        """An engine did not begin the path. Whether another is to be tried."""
+        if fate != "gone" and not self.another(index):
+            return False
+        self.tried.add(index)
+        if fate == "refused":
+            self._refused.add(index)
+        if len(self.tried) < len(self._loads):
+            return True
+        if self.engines == self._patient or monotonic() - self._began > SKIP_SECONDS:
+            return False  # that took long already
+        self.tried, self.engines = set(self._refused), self._patient
+        return True
+
+    def skip_refusing(self) -> None:
+        """Another engine has begun what these refused."""
+        for index in self._refused:
+            self._loads[index].skip()
+
+
+async def _with_tokens(chunks: TokenStream) -> TokenStream:
+    """What an engine sends. Text before the first token is held back until that comes, or the end: none may come."""
+    held: list[Part | Sequence[Token]] = []
+    begun = False
+    async for chunk in chunks:
+        part = as_part(chunk)
+        held.append(chunk)
+        begun = begun or bool(part.tokens or part.unread or isinstance(part, End))
+        while begun and held:
+            yield held.pop(0)
+    for chunk in held:
+        yield chunk
 
 
 @asynccontextmanager

@@ -126,22 +126,30 @@ class Upstream(Backend):
     async def exchange(
         self, endpoint: str, content: bytes
     ) -> AsyncIterator[tuple[OpenAIConnection, aiohttp.ClientResponse]]:
-        """Send a request to an endpoint such as `chat/completions`, of another server if one cannot be reached.
+        """Send a request to an endpoint such as `chat/completions`, of another server if one refuses it or is gone.
 
-        A request that a server has received is not sent again: it may have been generated, and would be paid for twice.
-        So each has a connection of its own, since a kept one may be closed by the server just before the request.
+        One that a server may have begun is not sent again: it would be paid for twice. So each has a connection of its
+        own, since a kept one may be closed by the server just before the request.
 
         Raises:
             TransportError: no server can be reached, or none responds, or the response broke off.
         """
-        unreachable = TransportError()
+        unreachable, refused = TransportError(), list[ServerLoad]()
         for _, one, load in self._by_load():
             request = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"})
             fate: Fate = "finished"
             load.begin()
             try:
                 async with request as response:
+                    if 300 <= response.status < 500 and any(
+                        other.available for other in self.loads if other not in (load, *refused)
+                    ):
+                        fate = "refused"
+                        refused.append(load)
+                        continue
                     fate = "failed" if response.status >= 500 else fate
+                    for other in refused if response.status < 300 else ():
+                        other.skip()
                     yield one, response
                 return
             except ConnectError as error:
