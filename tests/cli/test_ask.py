@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import sureenough as se
 from sureenough.cli import app
 from sureenough.cli.ask import _question
 from sureenough.errors import UsageError
@@ -44,28 +45,47 @@ def ask(
     return sureenough("ask", *words, given=given, cwd=cwd, env={"NO_COLOR": "1", **env})
 
 
+@pytest.mark.parametrize(
+    ("answers", "strategy", "said"),
+    [
+        ("aaaa", "sure", "a, 3 of 3 votes (100%, settled); 15 tokens, 64 paths would take about 320"),
+        ("abcdefghijklmnop" * 4, "sure", "(9%, weak); more paths would hardly help; 165 tokens, "),
+        ("ab", "sc", "a, 1 of 2 votes (50%, weak); the budget was spent; 10 tokens"),
+        ("aab", "sc", "a, 2 of 3 votes (67%); the budget was spent; 15 tokens"),
+        ("-", "sc", "no answer; the budget was spent; 5 tokens"),
+    ],
+)
+def test_a_run_in_one_line(answers: str, strategy: str, said: str) -> None:
+    paths = [se.RecordedPath(None if one == "-" else one, [0.5] * 5, [5.0] * 5) for one in answers]
+    paths *= 64 // len(answers) if strategy == "sure" else 1
+    assert said in se.replay(paths, strategy, window=4).brief()
+
+
 def test_prompts_of_searches_are_paid_for(url: str, serve: Serve, tmp_path: Path) -> None:
     words = ("3 + 4?", "--url", url, "--model", "tiny", "-s", "predictive+sc:rollouts=2", "--paths", "2")
     out = json.loads(ask(*words, "--json", env=CLEAN | configured(tmp_path, "price-in = 1\n")).stdout)
     prompts = out["tokens"]["reread"], out["tokens"]["prompt"]
     assert all(prompts)
     assert out["cost"] == pytest.approx(sum(prompts) / 1e6)
-    assert re.search(r"Prompts of searches: [1-9]\d\d tokens, not included either\.", ask(*words).stderr)
-    cached = ask(*[word.replace(url, serve(tokens=20, cached=8)) for word in words]).stderr
+    assert re.search(r"Prompts of searches: [1-9]\d\d tokens, not included either\.", ask(*words, "-v").stderr)
+    cached = ask(*[word.replace(url, serve(tokens=20, cached=8)) for word in words], "-v").stderr
     assert re.search(r"Prompts of searches: \d+ tokens, 64 of them cached, not included either\.", cached)
     assert re.search(r"Of \d+ prompt tokens the server had 96 cached\.", cached)
 
 
 def test_plain_lines_in_a_pipe(url: str, tmp_path: Path) -> None:
     prices = configured(tmp_path, "price-in = 1\nprice-out = 2\n")
-    done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", env=CLEAN | prices)
+    words = ("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8")
+    done = ask(*words, env=CLEAN | prices)
     assert (done.returncode, done.stdout) == (0, "7\n")
     lines = done.stderr.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
-    assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
-    assert "Prompt: 144 tokens in all requests of paths, not included in the tokens above." in lines
-    assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the given prices." in lines
+    assert lines[-1] == "7, 16 of 16 votes (100%, settled); 688 tokens, 64 paths would take about 2,800, cost 0.001520"
     assert "\x1b" not in done.stderr
+    details = ask(*words, "-v", env=CLEAN | prices).stderr.splitlines()
+    assert "Answer: 7 (ddc, 16 of 64 paths)." in details
+    assert "Prompt: 144 tokens in all requests of paths, not included in the tokens above." in details
+    assert details[-1] == lines[-1]
 
 
 @pytest.mark.parametrize(("flags", "hurry"), [([], 0.6), (["--hurry", "1"], 1.0), (["--hurry", "inf"], None)])
@@ -80,9 +100,8 @@ def test_sure_and_planned_width_are_the_defaults(url: str, flags: list[str], hur
 def test_a_question_that_no_path_answers_says_why(serve: Serve) -> None:
     done = ask("?", "--url", serve(answer=""), "--model", "tiny", "-s", "sc")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "No answer (sc, " in done.stderr
-    assert "No path gave an answer" in done.stderr
     assert "Note: none of" in done.stderr
+    assert "\nno answer; no path gave an answer; " in done.stderr
 
 
 def test_quiet_prints_only_the_answer_and_no_warning(url: str, serve: Serve) -> None:
@@ -100,7 +119,7 @@ def test_json_and_the_text_of_the_answer(url: str) -> None:
     assert (result["answer"], result["reason"], result["started"]) == ("7", "settled", 4)
     assert result["text"].endswith("\\boxed{7}")
     assert (result["tokens"]["total"], result["cost"]) == (172, None)
-    shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "--show-path").stderr
+    shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "-v").stderr
     assert "--- path 0\n" in shown
 
 
@@ -208,9 +227,7 @@ HOSTILE = "7\x1b[31m\x1b]52;c;aGk=\x07\x9b2J\x9d0;title\x9c\r\x08\u202e"
 
 @pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40"}])
 def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, str]) -> None:
-    done = ask(
-        "?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "--show-path", env=CLEAN | env
-    )
+    done = ask("?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "-v", env=CLEAN | env)
     assert done.returncode == 0, done.stderr
     assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
     for command in ("\x1b[31m", "\x1b]52", "\x07", "\x9b", "\x9d", "\x9c", "\x08", "\u202e"):
@@ -243,7 +260,7 @@ def test_ctrl_c_takes_the_vote_so_far(serve: Serve) -> None:
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=30)
     assert (running.returncode, out) == (0, "7\n")
-    assert "The run was interrupted" in err
+    assert "; the run was interrupted; " in err
 
 
 def test_the_built_in_model_of_a_server_has_its_note(url: str) -> None:
@@ -263,4 +280,6 @@ def test_on_a_terminal_it_draws(url: str) -> None:
     assert "confidence" in done.stderr
     posteriors = "posterior by the paper's weights 1.0000 (1.0000 with every path one vote), stops above 0.95"
     assert posteriors in done.stderr
-    assert "saved" in done.stderr
+    assert "saved" not in done.stderr
+    narrow = ask("?", "--url", url, "--model", "tiny", "-v", env=CLEAN | terminal | {"COLUMNS": "50"}).stderr
+    assert max(map(len, narrow.split("Answer: ")[1].splitlines())) <= 50

@@ -107,7 +107,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 Words = Callable[[Path, Path, str, str], list[str | Path]]
 COMMANDS: dict[str, Words] = {
-    "ask": lambda pool, at, url, bad: ["ask", "?", "--url", url, "--model", "m", "-s", "sc", "-n", "2", "--show-path"],
+    "ask": lambda pool, at, url, bad: ["ask", "?", "--url", url, "--model", "m", "-s", "sc", "-n", "2", "-v"],
     "ask --json": lambda pool, at, url, bad: ["ask", "?", "--url", url, "--model", "m", "-n", "2", "--json"],
     "ask, refused": lambda pool, at, url, bad: ["ask", "?", "--url", bad, "--model", "m"],
     "answers": lambda pool, at, url, bad: ["answers", CLIPBOARD, "5"],

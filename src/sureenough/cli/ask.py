@@ -31,7 +31,7 @@ from sureenough.cli.options import (
     run_options,
     with_options,
 )
-from sureenough.cli.terminal import echo, echo_json
+from sureenough.cli.terminal import echo, echo_json, echo_wrapped
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Spent
 from sureenough.drivers.observers import Observer, WinnerTranscript
@@ -63,7 +63,9 @@ def command(
         Path | None, rare_option(help="Keep what is learned about the model's confidence in this file.")
     ] = None,
     prices: Prices,
-    show_path: Annotated[bool, rare_option("--show-path", help="Print the path that the answer is from.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print the path that the answer is from, and how the run went.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")] = False,
     as_json: AsJson = False,
     log: Annotated[
@@ -92,10 +94,13 @@ def command(
         extra = {"seconds": round(time.monotonic() - started, 3), "cost": cost, "path": path, "text": text}
         echo_json(json.dumps(out.to_json() | extra, allow_nan=False))
     else:
-        if show_path and text is not None and not quiet:
+        if verbose and text is not None:
             echo(f"--- path {path}\n{text}\n---", err=True)
+        if verbose:
+            echo_wrapped("\n".join([out.explain(), *_remarks(out.tokens)]), err=True)
         if not quiet:
-            echo("\n".join([out.explain(), *_remarks(out.tokens, cost)]), err=True)
+            price = "" if cost is None else f", cost {cost:.6f}"
+            echo_wrapped("\n".join([*([] if verbose else out.noted()), out.brief() + price]), err=True)
         if out.answer is not None:
             echo(out.answer)
     raise typer.Exit(0 if out.answer is not None else 1)
@@ -145,8 +150,8 @@ def _check_log(file: Path) -> None:
         raise UsageError(f"cannot write {file}: {error.strerror}; write the log elsewhere") from None
 
 
-def _remarks(spent: Spent, cost: float | None) -> Iterator[str]:
-    """What the token counts leave out, and what the run cost."""
+def _remarks(spent: Spent) -> Iterator[str]:
+    """What the token counts leave out."""
     if not spent.prompt_known:
         yield "Prompt: an unknown number of tokens, as no path was read to its end; not included above."
     elif spent.prompt:
@@ -159,5 +164,3 @@ def _remarks(spent: Spent, cost: float | None) -> Iterator[str]:
             "Tokens that the server generated after streams were closed are unknown and not included "
             f"(metrics = true in {CONFIG} counts them)."
         )
-    if cost is not None:
-        yield f"Cost: {cost:.6f} at the given prices."

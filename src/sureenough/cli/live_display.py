@@ -86,13 +86,15 @@ def _votes(view: RunView) -> Table:
     votes = [(path, weight or 0.0) for path, weight in view.summary["votes"]]
     total = sum(weight for _, weight in votes) or 1.0
     table = Table(box=None, pad_edge=False, show_header=False)
+    for name in ("answer", "share", "bar"):
+        table.add_column(name, no_wrap=True)
     for path, weight in votes[:5]:
         table.add_row(Text(printable(view.answer(path))), f"{weight / total:4.0%}", "█" * round(30 * weight / total))
     return table
 
 
 def _progress(view: RunView) -> str:
-    """How near the stop rule is to stopping, and the tokens so far beside those of plain voting."""
+    """How near the stop rule is to stopping, and the tokens so far beside those of the whole budget."""
     summary, stop = view.summary, view.summary["stop"]
     made, plain, budget = summary["tokens"], summary["full_budget_tokens"], summary["budget"]
     status = f"{summary['started']} of {budget} paths"
@@ -103,8 +105,7 @@ def _progress(view: RunView) -> str:
             status += f", stops {'above' if stop['stops_above'] else 'below'} {stop['threshold']:g}"
     if plain is None:
         return f"{status}\n{made:,} tokens"
-    saved = f"{1 - made / plain:.0%} saved" if 0 < made < plain else "nothing saved"
-    return f"{status}\n{made:,} tokens; plain voting on {budget} paths would take about {plain:,.0f}: {saved}"
+    return f"{status}\n{made:,} tokens; {budget} paths would take about {plain:,.0f}"
 
 
 @contextmanager

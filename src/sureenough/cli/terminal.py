@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,15 @@ def printable(text: str) -> str:
 def echo(text: str, err: bool = False) -> None:
     """Print text of others, line by line."""
     typer.echo(printable(text), err=err)
+
+
+def echo_wrapped(text: str, err: bool = False) -> None:
+    """Print sentences; on a terminal, their lines break at words."""
+    console = terminal(stderr=err)
+    if console.is_terminal:
+        lines = [textwrap.wrap(line, console.width, break_on_hyphens=False) or [""] for line in text.splitlines()]
+        text = "\n".join(part for line in lines for part in line)
+    echo(text, err)
 
 
 def echo_json(text: str) -> None:

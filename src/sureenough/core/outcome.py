@@ -72,6 +72,9 @@ class Outcome:
     verdict: Verdict  # what the stop rule made of the votes
     started: int
     counted: int = 0  # paths whose end was counted, with a vote or without
+    voting: int = 0  # counted paths with a vote
+    agreeing: int = 0  # those of them whose vote is for the answer
+    full_budget_tokens: float | None = None  # about what all paths to their end would have taken, if any ran to it
     abstained: int = 0  # counted paths that gave no answer
     ended_uncounted: int = 0  # paths that had ended, but were not counted, when the run ended
     failed: int = 0
@@ -93,6 +96,32 @@ class Outcome:
         """Paths that a gate closed on."""
         return sum(self.tiers.values())
 
+    @property
+    def agreement(self) -> str:
+        """The answer's share of the votes; `settled` is said only if most paths agree."""
+        if not self.voting:
+            return "no votes"
+        share = self.agreeing / self.voting
+        word = ", weak" if share <= 0.5 else ", settled" if self.reason == "settled" else ""
+        votes = "1 vote" if self.voting == 1 else f"{self.voting} votes"
+        return f"{self.agreeing} of {votes} ({share:.0%}{word})"
+
+    def brief(self) -> str:
+        """The run in one line: the answer, how many paths agree, and tokens beside those of the whole budget."""
+        result = f"{self.answer}, {self.agreement}" if self.answer is not None else "no answer"
+        if self.reason != "settled":
+            result += f"; {_REASONS[self.reason][0].lower()}{_REASONS[self.reason][1:]}"
+        elif 2 * self.agreeing <= self.voting:
+            result += "; more paths would hardly help"
+        cost, full = f"{self.tokens.total:,} tokens", self.full_budget_tokens
+        if full is not None and self.started < (self.options.paths or 0) and full > self.tokens.total:
+            cost += f", {self.options.paths} paths would take about {float(f'{full:.2g}'):,.0f}"
+        return f"{result}; {cost}"
+
+    def noted(self) -> list[str]:
+        """The notes as sentences."""
+        return [f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in self.notes]
+
     def explain(self) -> str:
         """The run in sentences: the answer, the votes, why it stopped, what it cost."""
         total, spent = sum(self.votes.values()), self.tokens
@@ -108,8 +137,7 @@ class Outcome:
             lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
         if self.window_paths:
             lines.append(f"Window: {self.window:,} tokens, chosen from the lengths of {self.window_paths} paths.")
-        lines += [f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in self.notes]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.noted()])
 
     __str__ = explain
 
@@ -135,6 +163,7 @@ class Outcome:
         data |= data.pop("options") | self.verdict._asdict()
         del data["verdict"]
         data["pruned"], data["tokens"]["total"] = self.pruned, self.tokens.total
+        data["agreement"] = self.agreement
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
         data["classes"] = [list(group) for group in self.classes]
@@ -155,6 +184,12 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
         spent["overrun"] += path.overrun
         spent["search"] += path.search_tokens
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
+
+
+def full_budget_tokens(budget: int, paths: Iterable[PathState | PathSnapshot]) -> float | None:
+    """About what so many paths would take, from those that ran to their end; None before the first."""
+    whole = [path.tokens for path in paths if path.fate is Fate.KEPT]
+    return budget * sum(whole) / len(whole) if whole else None
 
 
 def warnings(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
@@ -247,5 +282,4 @@ class Snapshot:
 
     def full_budget_tokens(self) -> float | None:
         """About what the whole budget would take, from the paths that ran to their end; None before the first."""
-        whole = [path.tokens for path in self.paths if path.fate is Fate.KEPT]
-        return self.budget * sum(whole) / len(whole) if whole else None
+        return full_budget_tokens(self.budget, self.paths)

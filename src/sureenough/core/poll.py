@@ -116,6 +116,10 @@ class Poll:
         """For every path with a vote, the answer that its candidate is named by."""
         return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
 
+    def voting_for(self, answer: Answer | None) -> int:
+        """Paths whose vote is for this candidate."""
+        return sum(owner.answer == answer for owner in self._owners)
+
     def groups(self) -> tuple[tuple[Answer, ...], ...]:
         """The answers that were counted as one, as they were written; in order of the candidates' first votes."""
         written: dict[int, dict[Answer, None]] = {}

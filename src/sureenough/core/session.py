@@ -33,7 +33,16 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
-from sureenough.core.outcome import Outcome, PathSnapshot, Phase, Snapshot, VoteSnapshot, token_bill, warnings
+from sureenough.core.outcome import (
+    Outcome,
+    PathSnapshot,
+    Phase,
+    Snapshot,
+    VoteSnapshot,
+    full_budget_tokens,
+    token_bill,
+    warnings,
+)
 from sureenough.core.path import GatedMonitor, PathSearch, PathState, SignalTrace
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import OPEN_GATE, Tier
@@ -405,6 +414,9 @@ class Session:
             verdict=strategy.stop.verdict(poll),
             started=len(paths),
             counted=poll.counted,
+            voting=poll.voting,
+            agreeing=poll.voting_for(self._stop.answer),
+            full_budget_tokens=full_budget_tokens(options.paths or len(paths), paths),
             abstained=sum([path.answer is None for path in paths if path.fate is Fate.KEPT]),
             ended_uncounted=sum([path.ended_uncounted for path in paths]),
             failed=fates.count(Fate.FAILED),
