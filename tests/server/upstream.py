@@ -48,12 +48,20 @@ class Upstream:
             routes=[
                 Route("/v1/chat/completions", self.complete, methods=["POST"]),
                 Route("/v1/completions", self.complete, methods=["POST"]),
+                Route("/v1/responses", self.respond, methods=["POST"]),
                 Route("/v1/models", self.listed),
             ]
         )
 
     async def listed(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]})
+
+    async def respond(self, request: Request) -> Response:
+        """Of the Responses API, which is only passed through."""
+        self.bodies.append(await request.body())
+        part = {"type": "output_text", "text": "of the upstream", "annotations": []}
+        message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        return JSONResponse({"id": "up-1", "object": "response", "output": [message]})
 
     async def complete(self, request: Request) -> Response:
         raw = await request.body()

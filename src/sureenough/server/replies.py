@@ -74,7 +74,8 @@ class ConsensusResponse:
 
     def __init__(self, state: ServerState, request: ConsensusRequest, slot: ExitStack) -> None:
         self.state, self.request, self.slot = state, request, slot
-        self.reply, self.progress = ReplyWriter(request), ProgressLine()
+        self.reply = ResponseWriter(request) if request.api == "responses" else ReplyWriter(request)
+        self.progress = ProgressLine()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         run = self.state.start(self.request, self.slot, self.progress).task
@@ -109,7 +110,7 @@ class ConsensusResponse:
         try:
             parts = list(self.reply.closing(self._result(run)))
         except Exception as error:
-            parts = [sse_event(self.state.error_response(error, self.request.model).body())]
+            parts = [self.reply.failure(self.state.error_response(error, self.request.model))]
         for part in parts:
             yield part
 
@@ -159,7 +160,7 @@ class ReplyWriter:
 
     def whole(self, result: RunResult) -> dict[str, Any]:
         """The reply without streaming."""
-        fields, finish_reason = self._read(result)
+        fields, finish_reason = read_result(self.request, result)
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish_reason, "logprobs": None}
         choice |= {"message": {"role": "assistant", **fields}} if self.request.chat else fields
         kind = "chat.completion" if self.request.chat else "text_completion"
@@ -172,18 +173,15 @@ class ReplyWriter:
 
     def progress(self, line: str) -> bytes:
         """A line on the run's progress: as reasoning if the request asks for that, else as a comment."""
-        if self.request.progress == "none":
-            return sse_comment()
         if self.request.progress == "reasoning" and self.request.chat:
             return self._chunk({"reasoning_content": line + "\n"})
-        return sse_comment(f"sureenough {line}")
+        return progress_comment(self.request, line)
 
     def closing(self, result: RunResult) -> Iterator[bytes]:
         """The winning text, the reason why it ends, and the cost."""
-        fields, finish_reason = self._read(result)
+        fields, finish_reason = read_result(self.request, result)
         for name in ("reasoning_content", "content", "text"):
-            text = fields.get(name) or ""
-            yield from (self._chunk({name: text[at : at + CHUNK]}) for at in range(0, len(text), CHUNK))
+            yield from (self._chunk({name: piece}) for piece in pieces(fields.get(name) or ""))
         if fields.get("refusal") is not None:
             yield self._chunk({"refusal": fields["refusal"]})
         if "tool_calls" in fields:
@@ -194,24 +192,9 @@ class ReplyWriter:
             yield sse_event(self._envelope(self._kind, []) | {"usage": usage(result.outcome)})
         yield DONE
 
-    def _read(self, result: RunResult) -> tuple[dict[str, Any], str]:
-        """What a client reads of a result, and why that ends: the winning path, or why there is none.
-
-        The content is only the JSON if the request has a response format.
-        """
-        out, judge = result.outcome, self.request.structured
-        text = "" if result.transcript is None else result.transcript.text
-        reasoning, content = split_thinking(text)
-        if isinstance(judge, Json):
-            text = content = out.answer or ""
-        finish_reason = _finish_reason(result, self.request.path_tokens)
-        if not self.request.chat:
-            return {"text": text}, finish_reason
-        fields: dict[str, Any] = {"content": (content or "").partition(TOOL_CALL)[0], "refusal": _refusal(out, judge)}
-        if isinstance(judge, ToolJudge) and out.answer is not None and (calls := tool_call_objects(text)):
-            fields |= {"content": fields["content"] or None, "tool_calls": calls}
-            finish_reason = "tool_calls" if finish_reason == "stop" else finish_reason
-        return fields | ({} if reasoning is None else {"reasoning_content": reasoning}), finish_reason
+    def failure(self, error: ApiError) -> bytes:
+        """The end of a stream whose run failed."""
+        return sse_event(error.body())
 
     @property
     def _kind(self) -> str:
@@ -224,6 +207,131 @@ class ReplyWriter:
 
     def _envelope(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.request.name, "choices": choices}
+
+
+class ResponseWriter:
+    """The reply to one request of the Responses API, whole or as its events, under one id."""
+
+    def __init__(self, request: ConsensusRequest) -> None:
+        self.request = request
+        self.id = f"resp_{secrets.token_urlsafe(18)}"
+        self.created = int(time.time())
+        self._events = 0
+
+    def whole(self, result: RunResult) -> dict[str, Any]:
+        """The reply without streaming."""
+        fields, finish_reason = read_result(self.request, result)
+        status, cost = "incomplete" if finish_reason == "length" else "completed", usage(result.outcome)
+        tokens = {
+            "input_tokens": cost["prompt_tokens"],
+            "input_tokens_details": {**cost["prompt_tokens_details"], "cache_write_tokens": 0},
+            "output_tokens": cost["completion_tokens"],
+            "output_tokens_details": cost["completion_tokens_details"],
+            "total_tokens": cost["total_tokens"],
+        }
+        cut = {"incomplete_details": {"reason": "max_output_tokens"}} if status == "incomplete" else {}
+        changed = {"output": output_items(fields, status), "usage": tokens, **cut}
+        return self._envelope(status) | changed | {"sureenough": consensus_details(result)}
+
+    def opening(self) -> bytes:
+        response = self._envelope("in_progress")
+        return b"".join(self._event(f"response.{name}", response=response) for name in ("created", "in_progress"))
+
+    def progress(self, line: str) -> bytes:
+        return progress_comment(self.request, line)
+
+    def closing(self, result: RunResult) -> Iterator[bytes]:
+        """Every item of the output as it grows, and the whole response."""
+        response = self.whole(result)
+        for index, item in enumerate(response["output"]):
+            grows: dict[str, Any] = {"content": []} if "content" in item else {"arguments": ""}
+            begun = item | {"status": "in_progress"} | grows
+            yield self._event("response.output_item.added", output_index=index, item=begun)
+            place = {"item_id": item["id"], "output_index": index}
+            for number, part in enumerate(item.get("content", ())):
+                yield from self._part(part, place | {"content_index": number})
+            if "arguments" in item:
+                yield from self._text("function_call_arguments", "arguments", item["arguments"], place)
+            yield self._event("response.output_item.done", output_index=index, item=item)
+        yield self._event(f"response.{response['status']}", response=response)
+
+    def failure(self, error: ApiError) -> bytes:
+        """The end of a stream whose run failed."""
+        detail = error.body().error
+        failed = {"code": detail.code or detail.type, "message": detail.message}
+        return self._event("response.failed", response=self._envelope("failed") | {"error": failed})
+
+    def _part(self, part: dict[str, Any], place: dict[str, Any]) -> Iterator[bytes]:
+        name = "refusal" if part["type"] == "refusal" else "text"
+        more: dict[str, Any] = {"logprobs": []} if part["type"] == "output_text" else {}
+        yield self._event("response.content_part.added", **place, part=part | {name: ""})
+        yield from self._text(part["type"], name, part[name], place | more)
+        yield self._event("response.content_part.done", **place, part=part)
+
+    def _text(self, kind: str, name: str, text: str, place: dict[str, Any]) -> Iterator[bytes]:
+        yield from (self._event(f"response.{kind}.delta", **place, delta=piece) for piece in pieces(text))
+        yield self._event(f"response.{kind}.done", **place, **{name: text})
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        data = {"type": kind, "sequence_number": self._events, **fields}
+        self._events += 1
+        return f"event: {kind}\n".encode() + sse_event(data)
+
+    def _envelope(self, status: str) -> dict[str, Any]:
+        fixed = {"id": self.id, "object": "response", "created_at": self.created, "status": status}
+        fixed |= {"model": self.request.name, "output": [], "error": None, "incomplete_details": None, "usage": None}
+        return fixed | {"background": False, "previous_response_id": None, "store": False, **self.request.repeated}
+
+
+def output_items(fields: dict[str, Any], status: str) -> list[dict[str, Any]]:
+    """What a client reads of a result, as items of the Responses API."""
+
+    def item(kind: str, prefix: str, **more: Any) -> dict[str, Any]:
+        return {"id": f"{prefix}_{secrets.token_urlsafe(18)}", "type": kind, "status": status, **more}
+
+    items: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
+    calls = fields.get("tool_calls", ())
+    if fields.get("reasoning_content"):
+        thoughts = {"type": "reasoning_text", "text": fields["reasoning_content"]}
+        items.append(item("reasoning", "rs", summary=[], content=[thoughts]))
+    if fields["content"] or (fields["refusal"] is None and not calls):
+        parts.append({"type": "output_text", "text": fields["content"] or "", "annotations": [], "logprobs": []})
+    if fields["refusal"] is not None:
+        parts.append({"type": "refusal", "refusal": fields["refusal"]})
+    if parts:
+        items.append(item("message", "msg", role="assistant", content=parts))
+    return [*items, *(item("function_call", "fc", call_id=call["id"], **call["function"]) for call in calls)]
+
+
+def read_result(request: ConsensusRequest, result: RunResult) -> tuple[dict[str, Any], str]:
+    """What a client reads of a result, and why that ends: the winning path, or why there is none.
+
+    The content is only the JSON if the request has a response format.
+    """
+    out, judge = result.outcome, request.structured
+    text = "" if result.transcript is None else result.transcript.text
+    reasoning, content = split_thinking(text)
+    if isinstance(judge, Json):
+        text = content = out.answer or ""
+    finish_reason = _finish_reason(result, request.path_tokens)
+    if not request.chat:
+        return {"text": text}, finish_reason
+    fields: dict[str, Any] = {"content": (content or "").partition(TOOL_CALL)[0], "refusal": _refusal(out, judge)}
+    if isinstance(judge, ToolJudge) and out.answer is not None and (calls := tool_call_objects(text)):
+        fields |= {"content": fields["content"] or None, "tool_calls": calls}
+        finish_reason = "tool_calls" if finish_reason == "stop" else finish_reason
+    return fields | ({} if reasoning is None else {"reasoning_content": reasoning}), finish_reason
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text in the pieces in which it is streamed."""
+    return (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
+
+
+def progress_comment(request: ConsensusRequest, line: str) -> bytes:
+    """A line on the run's progress as a comment, which clients skip."""
+    return sse_comment("" if request.progress == "none" else f"sureenough {line}")
 
 
 def _finish_reason(result: RunResult, path_tokens: int | None) -> str:

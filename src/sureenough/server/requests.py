@@ -4,7 +4,7 @@ refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
@@ -42,6 +42,11 @@ REPEATED_FIELDS: Final = SAMPLING_FIELDS | frozenset(
     "response_format user metadata store service_tier safety_identifier prompt_cache_key".split()
 )
 """Fields that the request of every path repeats."""
+SAME_IN_RESPONSES: Final = (REPEATED_FIELDS | {"temperature", "top_p", "seed", "sureenough"}) - {
+    "response_format", "reasoning_effort", "verbosity", "store",
+}  # fmt: skip
+"""Fields that mean the same in the Responses API as in a chat."""
+TOKEN_LIMITS: Final = ("max_tokens", "max_completion_tokens")
 _OF_SERVERS: Final = sorted(SAMPLING_FIELDS | {"temperature", "top_p", "max_tokens", "max_completion_tokens"})
 """Fields that an engine of another package cannot be given."""
 _ONE_PATH: Final = "the response is one path of many"
@@ -53,6 +58,20 @@ UNSUPPORTED_FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "modalities": ("votes are over text", ["text"]),
 }  # fmt: skip
 """Fields that a vote cannot serve, why, and a value that changes nothing; nor do null, false and an empty list."""
+_NOT_STORED: Final = "nothing is stored here"
+UNSUPPORTED_IN_RESPONSES: Final[dict[str, tuple[str, Any]]] = {
+    "n": (_COUNT, 1), "previous_response_id": (_NOT_STORED, None), "conversation": (_NOT_STORED, None),
+    "prompt": (_NOT_STORED, None), "background": ("a vote is the reply to a client that waits", None),
+    "include": (_ONE_PATH, None), "top_logprobs": (_ONE_PATH, 0), "truncation": ("inputs are not cut", "disabled"),
+    "max_tool_calls": ("a path calls tools once", None),
+}  # fmt: skip
+"""The same for the Responses API."""
+RESPONSE_DEFAULTS: Final[dict[str, Any]] = {
+    "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True, "reasoning": None,
+    "temperature": None, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": None,
+    "user": None,
+}  # fmt: skip
+"""Fields of a request that a response repeats."""
 UPSTREAM_PATH_TOKENS = 32_768
 """A limit on a path's tokens that is as large as this is left to the upstream's own."""
 LONGEST_MODEL: Final = 800
@@ -129,6 +148,34 @@ class CompletionFields(Struct, kw_only=True):
     sureenough: Any = None
 
 
+class ResponseText(Struct, forbid_unknown_fields=True):
+    """`text` of the Responses API."""
+
+    format: dict[str, Any] | None = None
+    verbosity: str | None = None
+
+
+class ResponseReasoning(Struct, forbid_unknown_fields=True):
+    """`reasoning` of the Responses API."""
+
+    effort: str | None = None
+
+
+class ResponseFields(Struct, kw_only=True):
+    """The fields of a request of the Responses API that the server reads."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=LONGEST_MODEL)]
+    input: str | list[dict[str, Any]]
+    instructions: str | None = None
+    text: ResponseText | None = None
+    reasoning: ResponseReasoning | None = None
+    max_output_tokens: int | None = None
+    stream: bool | None = None
+    store: bool | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+
+
 class PlainFields(Struct, kw_only=True):
     """The fields of a request to be passed through that are held to the limits."""
 
@@ -143,6 +190,7 @@ class RequestTypes(NamedTuple):
     options: type[VoteOptions]
     chat: type[CompletionFields]
     completion: type[CompletionFields]
+    response: type[ResponseFields]
     plain: type[PlainFields]
 
     @classmethod
@@ -151,15 +199,20 @@ class RequestTypes(NamedTuple):
         run_options = [(name, _option_type(name, limits), None) for name in RunOptions.fields()]
         options: Any = defstruct("SureenoughOptions", run_options, bases=(VoteOptions,), kw_only=True)
         others = [(name, Any, None) for name in sorted(REPEATED_FIELDS | UNSUPPORTED_FIELDS.keys())]
-        others += [("sureenough", options | None, None), *_token_limits(Meta(ge=1, le=longest))]
+        others += [("sureenough", options | None, None), *_token_limits(Meta(ge=1, le=longest), *TOKEN_LIMITS)]
         chat: Any = defstruct(
             "ChatCompletionRequest", [("messages", Messages), *others], bases=(CompletionFields,), kw_only=True
         )
         completion: Any = defstruct(
             "CompletionRequest", [("prompt", str | list[str]), *others], bases=(CompletionFields,), kw_only=True
         )
-        plain: Any = defstruct("PlainRequest", _token_limits(Meta(le=longest)), bases=(PlainFields,), kw_only=True)
-        return cls(options, chat, completion, plain)
+        names = sorted((SAME_IN_RESPONSES | UNSUPPORTED_IN_RESPONSES.keys()) - set(ResponseFields.__struct_fields__))
+        others = [(name, Any, None) for name in names]
+        others += [("sureenough", options | None, None), *_token_limits(Meta(ge=1, le=longest), "max_output_tokens")]
+        response: Any = defstruct("ResponseRequest", others, bases=(ResponseFields,), kw_only=True)
+        limits_of_plain = _token_limits(Meta(le=longest), *TOKEN_LIMITS, "max_output_tokens")
+        plain: Any = defstruct("PlainRequest", limits_of_plain, bases=(PlainFields,), kw_only=True)
+        return cls(options, chat, completion, response, plain)
 
 
 def _option_type(name: str, limits: ServerLimits) -> Any:
@@ -170,9 +223,9 @@ def _option_type(name: str, limits: ServerLimits) -> Any:
     return Annotated[number, Meta(description=option["help"], ge=option["minimum"], le=largest)] | None
 
 
-def _token_limits(bounds: Meta) -> list[tuple[str, Any, None]]:
-    """The most tokens of a path, by both of its names."""
-    return [(name, Annotated[int, bounds] | None, None) for name in ("max_tokens", "max_completion_tokens")]
+def _token_limits(bounds: Meta, *names: str) -> list[tuple[str, Any, None]]:
+    """The most tokens of a path, by these names."""
+    return [(name, Annotated[int, bounds] | None, None) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +244,7 @@ class ConsensusRequest:
     usage: bool = False
     progress: Progress = "comments"
     structured: Json | ToolJudge | None = None  # the judge of a reply that programs read
+    repeated: dict[str, Any] = field(default_factory=dict)  # fields that a response of the Responses API repeats
 
     @property
     def chat(self) -> bool:
@@ -259,7 +313,9 @@ class RequestReader:
 
     def read(self, body: dict[str, Any], *, api: Api, template: str) -> ConsensusRequest:
         """The request, or a 400 response that names the field."""
-        chat = api != "completions"
+        chat, sent = api != "completions", body
+        if api == "responses":
+            body = self._as_chat(body)
         self._refuse_unsupported(body)
         request = self._convert(body, self.types.chat if chat else self.types.completion)
         name, options = split_model_name(request.model), request.sureenough or self.types.options()
@@ -285,6 +341,7 @@ class RequestReader:
             prompt=prompt,
             options=self._run_options(options, request.seed) | {"kind": structured or judge},
             structured=structured,
+            repeated=RESPONSE_DEFAULTS | {name: sent[name] for name in RESPONSE_DEFAULTS if sent.get(name) is not None},
             sampling=sampling,
             api=api,
             stream=bool(request.stream),
@@ -292,21 +349,35 @@ class RequestReader:
             progress=options.progress,
         )
 
+    def _as_chat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A request of the Responses API as one of a chat."""
+        _check_fields(body, UNSUPPORTED_IN_RESPONSES, self.types.response.__struct_fields__)
+        request = self._convert(body, self.types.response)
+        instructions = [{"role": "system", "content": request.instructions}] if request.instructions else []
+        chat = {name: body[name] for name in SAME_IN_RESPONSES & body.keys()}
+        chat |= {
+            "model": request.model,
+            "messages": instructions + _messages(request.input),
+            "stream": request.stream,
+            "max_completion_tokens": request.max_output_tokens,
+        }
+        if request.reasoning is not None:
+            chat["reasoning_effort"] = request.reasoning.effort
+        if request.text is not None:
+            chat |= {"verbosity": request.text.verbosity, "response_format": _response_format(request.text.format)}
+        if request.tools:
+            chat["tools"] = [_nested_function(tool) for tool in request.tools]
+        if isinstance(request.tool_choice, dict):
+            chat["tool_choice"] = _nested_function(request.tool_choice)
+        return chat
+
     def _refuse_unsupported(self, body: dict[str, Any]) -> None:
         engine, own = self.settings.engine, next((name for name in _OF_SERVERS if body.get(name) is not None), None)
-        for name, (why, default) in UNSUPPORTED_FIELDS.items():
-            if not _changes_nothing(body.get(name), default):
-                message = f"{name} cannot be used with a strategy: {why}; use the plain model name to pass it through."
-                raise bad_request(message, name, "unsupported_parameter")
+        known = {*self.types.chat.__struct_fields__, *self.types.completion.__struct_fields__}
+        _check_fields(body, UNSUPPORTED_FIELDS, known)
         if engine is not None and own is not None:
             message = f"{own} cannot be set: the engine {self.settings.models[0]} decides how its tokens are sampled."
             raise bad_request(message, own, "unsupported_parameter")
-        known = {*self.types.chat.__struct_fields__, *self.types.completion.__struct_fields__}
-        unknown = next((name[:80] for name in body if name not in known), None)
-        if unknown is not None:
-            names = ", ".join(sorted(known))
-            message = f"Unrecognized request argument supplied: {unknown}; known with a strategy: {names}."
-            raise bad_request(message, unknown, "unknown_parameter")
 
     def _convert(self, body: dict[str, Any], fields: type[Fields]) -> Fields:
         try:
@@ -345,6 +416,72 @@ class RequestReader:
     def _run_options(self, options: VoteOptions, seed: int | None) -> dict[str, Any]:
         given = {name: value for name in RunOptions.fields() if (value := getattr(options, name)) is not None}
         return asdict(self.settings.run_options()) | ({} if seed is None else {"seed": seed}) | given
+
+
+def _check_fields(body: dict[str, Any], unsupported: Mapping[str, tuple[str, Any]], known: Collection[str]) -> None:
+    """Refuse fields that a vote cannot serve, and unknown ones."""
+    for name, (why, default) in unsupported.items():
+        if not _changes_nothing(body.get(name), default):
+            message = f"{name} cannot be used with a strategy: {why}; use the plain model name to pass it through."
+            raise bad_request(message, name, "unsupported_parameter")
+    unknown = next((name[:80] for name in body if name not in known), None)
+    if unknown is not None:
+        names = ", ".join(sorted(known))
+        message = f"Unrecognized request argument supplied: {unknown}; known with a strategy: {names}."
+        raise bad_request(message, unknown, "unknown_parameter")
+
+
+def _messages(items: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The input of the Responses API as messages of a chat."""
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    messages: list[dict[str, Any]] = []
+    for number, item in enumerate(items):
+        match item:
+            case {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}:
+                call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+                if messages and "tool_calls" in messages[-1]:
+                    messages[-1]["tool_calls"].append(call)
+                else:
+                    messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            case {"type": "function_call_output", "call_id": call_id, "output": output}:
+                messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
+            case {"type": "reasoning"}:  # of an earlier turn, which chat templates leave out, too
+                pass
+            case {"role": str(role), "content": content} if item.get("type", "message") == "message":
+                messages.append({"role": role, "content": _content(content, f"input[{number}].content")})
+            case _:
+                message = f"votes take messages, function calls and their outputs, not {str(item.get('type'))[:40]!r}."
+                raise bad_request(message, f"input[{number}]", "unsupported_parameter")
+    return messages
+
+
+def _content(content: Any, param: str) -> Any:
+    """The content of a message: a text, or parts that are texts."""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        match part:
+            case {"type": "input_text" | "output_text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
+                texts.append({"type": "text", "text": text})
+            case _:
+                raise bad_request("votes take text: parts of type input_text.", param, "unsupported_parameter")
+    return texts[0]["text"] if len(texts) == 1 else texts
+
+
+def _response_format(format: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The format of a text of the Responses API as the response format of a chat."""
+    if format is None or format.get("type") != "json_schema":
+        return format
+    return {"type": "json_schema", "json_schema": {name: format[name] for name in format if name != "type"}}
+
+
+def _nested_function(tool: dict[str, Any]) -> dict[str, Any]:
+    """A function, or the choice of one, as a chat has it; tools of other types stay as they are."""
+    if tool.get("type") != "function":
+        return tool
+    return {"type": "function", "function": {name: tool[name] for name in tool if name != "type"}}
 
 
 def _changes_nothing(value: Any, default: Any) -> bool:

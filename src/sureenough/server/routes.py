@@ -67,12 +67,15 @@ class Routes:
 
     def __init__(self, state: ServerState) -> None:
         self.state = state
-        chat, completion = state.reader.types.chat, state.reader.types.completion
+        types = state.reader.types
+        chat, completion = types.chat, types.completion
         self.endpoints = [
             Endpoint("POST", "/v1/chat/completions", self.complete, "Chat, by vote or passed through.",
                      media_types=(JSON, EVENTS), body=chat),
             Endpoint("POST", "/v1/completions", self.complete, "Completion of a text, by vote or passed through.",
                      media_types=(JSON, EVENTS), body=completion),
+            Endpoint("POST", "/v1/responses", self.complete, "A response, by vote or passed through.",
+                     media_types=(JSON, EVENTS), body=types.response),
             Endpoint("GET", "/v1/models", self.models, "Every model, plain and with each strategy."),
             Endpoint("GET", "/v1/models/{name:path}", self.model, "One model by its name."),
             Endpoint("GET", "/healthz", self.live, "Whether this process works, whatever the upstream does."),
