@@ -186,9 +186,9 @@ def _server() -> socket.socket:
 
 def serve(number: int) -> None:
     """Fork for every request that arrives; ends when the tests do."""
-    from sureenough.cli import VERBS, app
+    from sureenough.cli import VERBS, app, module_name
 
-    for name in (*PRELOADED, *(f"sureenough.cli.{verb.replace('-', '_')}" for verb in VERBS)):
+    for name in (*PRELOADED, *(f"sureenough.cli.{module_name(verb)}" for verb in VERBS)):
         import_module(name)
     save_time()
     app(["answers", "1", "1"], standalone_mode=False)  # typer imports most of itself when it reads the first command

@@ -29,6 +29,7 @@ from sureenough.errors import ProtocolError as ProtocolError
 from sureenough.errors import SureEnoughError as SureEnoughError
 from sureenough.errors import TraceError as TraceError
 from sureenough.errors import UsageError as UsageError
+from sureenough.importers import import_pools as import_pools
 from sureenough.pools import Pool as Pool
 from sureenough.pools import RecordedPath as RecordedPath
 from sureenough.strategies import STRATEGIES as STRATEGIES

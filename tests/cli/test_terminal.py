@@ -127,6 +127,8 @@ COMMANDS: dict[str, Words] = {
                                           "--model", "m", "-n", "2"],
     "record, refused": lambda pool, at, url, bad: ["record", at / "questions.csv", "-o", at / "none.parquet", "--url",
                                                    bad, "--model", "m", "-n", "2"],
+    "import": lambda pool, at, url, bad: ["import", at / "paths.csv", "-o", at / f"{CLIPBOARD}.parquet"],
+    "import, refused": lambda pool, at, url, bad: ["import", at / "questions.csv", "-o", at / "none.parquet"],
     "bench": lambda pool, at, url, bad: ["bench", "main", "--pool", pool, "-s", "sc", "--repeats", "1",
                                          "-o", at / "run"],
 }  # fmt: skip
@@ -139,6 +141,7 @@ def test_no_verb_lets_text_through(
 ) -> None:
     (tmp_path / "reply.txt").write_text(f"\\boxed{{{CLIPBOARD}}}")
     (tmp_path / "questions.csv").write_text(f'id,question\n"q{CLIPBOARD}",?\n')
+    (tmp_path / "paths.csv").write_text(f'question,answer,"{CLIPBOARD}"\n"q{CLIPBOARD}",1,2\n')
     done = sureenough(*COMMANDS[name](pool, tmp_path, url, failing), env=CLEAN | env, cwd=tmp_path)
     written = done.stdout + done.stderr
     assert "Traceback" not in written

@@ -6,6 +6,7 @@ import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
+from keyword import iskeyword
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,6 +25,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Measure": {
         "record": "Sample many questions into a pool.",
+        "import": "Make pools of other programs' logs.",
         "replay": "Compare strategies on recorded paths, or explain one question.",
         "view": "Look at recorded runs and reports in a browser.",
     },
@@ -34,12 +36,18 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "demo": "See what strategies save: one minute, on this machine.",
     },
 }
-"""Every verb in a line; its `command` is in the file of the same name."""
+"""Every verb in a line; its `command` is in the file of `module_name`."""
 VERBS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "answers": {"ignore_unknown_options": True},  # -1 is an answer
     "serve-vllm": {"allow_extra_args": True, "ignore_unknown_options": True},
 }
+
+
+def module_name(verb: str) -> str:
+    """The file of a verb."""
+    name = verb.replace("-", "_")
+    return f"{name}_" if iskeyword(name) else name
 
 
 class Verb(TyperCommand):
@@ -138,7 +146,7 @@ class Verbs(TyperGroup):
         """A verb, imported when it is first needed."""
         if name not in self.commands:
             single = typer.Typer(add_completion=False, rich_markup_mode=None)
-            function = import_module(f"sureenough.cli.{name.replace('-', '_')}").command
+            function = import_module(f"sureenough.cli.{module_name(name)}").command
             single.command(name, cls=Verb, context_settings=SETTINGS.get(name))(function)
             self.commands[name] = typer.main.get_command(single)
         return self.commands[name]

@@ -20,6 +20,7 @@ from sureenough.bench.comparison import LEAST_NEEDED, to_csv, to_json
 from sureenough.bench.judging import judge_of, read_again
 from sureenough.bench.pipeline import DEFAULT_REPEATS, suitable_jobs
 from sureenough.bench.tables import for_terminal
+from sureenough.cli.import_ import with_imported
 from sureenough.cli.live_display import NOT_COUNTED
 from sureenough.cli.options import (
     GRADER_HELP,
@@ -65,7 +66,8 @@ def command(
     pools: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="POOL", help="Parquet files, folders of parts, or URIs of these; the built-in pool by default."
+            metavar="POOL",
+            help="Parquet files, folders of parts, or URIs of these; the built-in pool by default. Logs are imported.",
         ),
     ] = None,
     strategy: Strategies = None,
@@ -89,6 +91,7 @@ def command(
 
     With --question, explain what a strategy decided on that question.
     """
+    pools = with_imported(call, pools, kind)
     if question is not None:
         name, pool = _only_one(call, strategy, pools)
         explain(pool, question, name, run, kind, show_paths=show_paths, as_json=as_json)

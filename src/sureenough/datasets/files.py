@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -95,19 +95,19 @@ def _rows(file: Path) -> Iterator[RowAt]:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
-def columns_of(text: str | None) -> dict[str, str]:
+def columns_of(text: str | None, known: Collection[str] = COLUMNS) -> dict[str, str]:
     """A map written as `question=problem,gold=answer`."""
     pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
     incomplete = next((name for name, _, column in pairs if not name.strip() or not column.strip()), None)
     if incomplete is not None:
         raise UsageError(f"{text!r} is not a map of columns; write question=problem,gold=answer")
-    return _check_names({name.strip(): column.strip() for name, _, column in pairs})
+    return _check_names({name.strip(): column.strip() for name, _, column in pairs}, known)
 
 
-def _check_names(columns: Mapping[str, str]) -> dict[str, str]:
-    unknown = next((name for name in columns if name not in COLUMNS), None)
+def _check_names(columns: Mapping[str, str], known: Collection[str] = COLUMNS) -> dict[str, str]:
+    unknown = next((name for name in columns if name not in known), None)
     if unknown is not None:
-        raise UsageError(f"unknown field {unknown!r} to map; known: {', '.join(COLUMNS)}")
+        raise UsageError(f"unknown field {unknown!r} to map; known: {', '.join(known)}")
     return dict(columns)
 
 
