@@ -6,17 +6,33 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 import sureenough as se
+from sureenough.answers.json_values import LONGEST_SCHEMA, MOST_PATTERNS, MOST_VALUES
 from sureenough.cli import GROUPS, VERBS, app
+from sureenough.cli.options import LARGEST_CONFIG
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
+from sureenough.drivers.run_log import LINE_BYTES
+from sureenough.engines.openai.client import LARGEST_ERROR, Timeouts
+from sureenough.engines.openai.errors import LONGEST_TEXT, LONGEST_WAIT
+from sureenough.engines.openai.http import LARGEST_BODY, LARGEST_HEADER
+from sureenough.engines.openai.reply import LONGEST_PATH, TOKEN_BYTES
+from sureenough.engines.openai.sse import LARGEST_EVENT
+from sureenough.plugins import LONGEST_SPEC
 from sureenough.pools import schema as pool
-from sureenough.server.consensus import ServerState
-from sureenough.server.routes import Routes, document
-from sureenough.server.settings import ServerSettings
+from sureenough.pools.footer import LARGEST_FOOTER
+from sureenough.pools.learner import MOST_STATES
+from sureenough.server.app import KEEP_ALIVE, LONGEST_HEAD
+from sureenough.server.consensus import LOGGED_QUESTION, ServerState
+from sureenough.server.kept_runs import LISTED
+from sureenough.server.requests import DEEPEST_BODY, LONGEST_MODEL
+from sureenough.server.routes import UPLOAD_SECONDS, Routes, document
+from sureenough.server.settings import ServerLimits, ServerSettings
 from sureenough.spec import options
 from sureenough.strategies import DEFAULT_STRATEGY, STRATEGIES
 
@@ -174,6 +190,68 @@ def python() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+TIMES: Final = Timeouts()
+LIMITS: Final[dict[str, tuple[tuple[str, object], ...]]] = {
+    "a request to `serve`": (
+        ("bytes of a head", LONGEST_HEAD),
+        ("seconds for a body to arrive", UPLOAD_SECONDS),
+        ("levels of JSON", DEEPEST_BODY),
+        ("characters of a model's name with its strategy", LONGEST_MODEL),
+        ("characters of a strategy's spec", LONGEST_SPEC),
+        ("characters of names and texts in a JSON Schema", LONGEST_SCHEMA),
+        ("names and values in a JSON Schema", MOST_VALUES),
+        ("regular expressions in a JSON Schema", MOST_PATTERNS),
+        ("seconds of a connection between requests", KEEP_ALIVE),
+    ),
+    "what `serve` keeps": (
+        ("runs that ended and that pages may still show", "as `requests`"),
+        ("kept runs in the list", LISTED),
+        ("states of what was learned; that of the fewest questions makes room", MOST_STATES),
+        ("characters of a question in the log, on one escaped line", LOGGED_QUESTION),
+    ),
+    "an upstream": (
+        ("bytes of one event of a stream", LARGEST_EVENT),
+        ("tokens of a path without a limit of its own", LONGEST_PATH),
+        ("bytes of a path's text per token of its limit", TOKEN_BYTES),
+        ("bytes of an error that are read", LARGEST_ERROR),
+        ("characters of an error that are shown", LONGEST_TEXT),
+        ("bytes of any other response that is read whole", LARGEST_BODY),
+        ("bytes of a line of a head", LARGEST_HEADER),
+        ("seconds for a connection", TIMES.connect),
+        ("seconds of the longest pause that it may ask for", LONGEST_WAIT),
+    ),
+    "files": (
+        ("bytes of a pool's footer", LARGEST_FOOTER),
+        ("bytes of a line of a run log", LINE_BYTES),
+        ("bytes of `sureenough.toml`", LARGEST_CONFIG),
+    ),
+}
+"""Limits that cannot be set, by what they hold for."""
+TIMED: Final = (
+    ("an upstream", "seconds for a path's first token", TIMES.first_token, "`first-token` of every verb that samples"),
+    ("an upstream", "seconds between two tokens", TIMES.stall, "`stall` of every verb that samples"),
+)
+
+
+def limits() -> str:
+    """Everything that the other side can make large or slow."""
+    settable = [("`serve`", one.metadata["help"], one.default, f"`{one.name.replace('_', '-')}`, `[serve.limits]`")
+                for one in fields(ServerLimits)]  # fmt: skip
+    fixed = [(whose, what, value, "fixed") for whose, rows in LIMITS.items() for what, value in rows]
+    rows = ((whose, what, number(value), where) for whose, what, value, where in [*settable, *TIMED, *fixed])
+    return (
+        "# Limits\n\nWhat clients, servers and files can make large or slow has a limit. Tables such as "
+        "`[serve.limits]` belong to [sureenough.toml](serving.md#configuration).\n\n"
+        f"{table(('of', 'limit', 'default', 'set it with'), rows)}\n"
+        "`python scripts/docs_reference.py` writes this page from the code.\n"
+    )
+
+
+def number(value: Any) -> str:
+    """A limit as people read it."""
+    return str(value).lower() if isinstance(value, bool | str) else f"{int(value):,}"
+
+
 def files() -> str:
     """Pools as their code defines them, and where the other formats are described."""
     rows = [
@@ -250,3 +328,9 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/files.md": files,
     "reference/environment.md": environment,
 }
+
+
+LIMITS_PAGE: Final = Path(__file__).parent.parent / "docs" / "limits.md"
+
+if __name__ == "__main__":
+    LIMITS_PAGE.write_text(limits(), "utf-8")

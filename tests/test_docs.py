@@ -62,6 +62,13 @@ def examples() -> list[tuple[str, str, str]]:
     return found
 
 
+def test_the_table_of_limits_is_that_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python scripts/docs_reference.py` writes it."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    reference = importlib.import_module("docs_reference")
+    assert reference.LIMITS_PAGE.read_text("utf-8") == reference.limits()
+
+
 @pytest.mark.parametrize(("code", "printed"), [pytest.param(c, p, id=name) for name, c, p in examples()])
 def test_an_example_prints_what_it_says(code: str, printed: str) -> None:
     out = io.StringIO()

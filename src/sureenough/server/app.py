@@ -52,6 +52,7 @@ SECURITY_HEADERS: Final = {
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
 }
+LONGEST_HEAD: Final = 65_536  # bytes of a request's head
 KEEP_ALIVE: Final = 30  # seconds for which a connection stays open between requests
 POLL: Final = 0.1
 VOTE_SHARE: Final = 0.25
@@ -278,7 +279,7 @@ def uvicorn_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app, http=LimitedConnection.within(settings.limits), ws="none", lifespan="off", log_config=None,
         access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, round(settings.limits.grace)), h11_max_incomplete_event_size=65_536,
+        timeout_graceful_shutdown=max(1, round(settings.limits.grace)), h11_max_incomplete_event_size=LONGEST_HEAD,
     )  # fmt: skip
 
 

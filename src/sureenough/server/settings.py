@@ -29,22 +29,26 @@ SHORTEST_KEY: Final = 16
 HOST_NAME: Final = re.compile(r"\*|(\*\.)?[^*]+")
 
 
+def _limit(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
     """Caps on one request, on all requests together, and on their clients: [serve.limits] of sureenough.toml."""
 
-    paths: int = 512
-    parallel: int = 64
-    tokens: int = 2_000_000  # of all paths of a request
-    path_tokens: int = 32_768
-    seconds: float = 600.0
-    body: int = 1 << 20  # bytes
-    requests: int = 64  # at once
-    send: float = 30.0  # seconds for which a client may stop reading its response
-    head: float = 10.0  # seconds for the head of a connection's first request
-    idle: int = 1024  # connections without a request in progress
-    grace: float = 20.0  # seconds for running requests when the server shuts down
-    plain: bool = True  # whether the caps on paths and tokens hold for requests with a plain model name, too
+    paths: int = _limit(512, "paths of a request")
+    parallel: int = _limit(64, "paths of a request at once")
+    tokens: int = _limit(2_000_000, "tokens of all paths of a request")
+    path_tokens: int = _limit(32_768, "tokens of one path")
+    seconds: float = _limit(600.0, "seconds of a request")
+    body: int = _limit(1 << 20, "bytes of a request's body")
+    requests: int = _limit(64, "requests at once, from the first byte of an upload; more get status 429")
+    send: float = _limit(30.0, "seconds for which a client may stop reading its response")
+    head: float = _limit(10.0, "seconds for the head of a connection's first request")
+    idle: int = _limit(1024, "connections without a request; the oldest makes room")
+    grace: float = _limit(20.0, "seconds for running requests when the server shuts down")
+    plain: bool = _limit(True, "whether `paths` and `path-tokens` hold for requests with a plain model name, too")
 
     def __post_init__(self) -> None:
         for one in fields(self):
