@@ -47,11 +47,13 @@ def test_a_second_comparison_reads_them_back(tmp_path: Path, monkeypatch: pytest
     told = json.loads(kept.read_text())
     told["q0"][1] = dict.fromkeys(told["q0"][1], False)
     kept.write_text(json.dumps(told))
-    assert first.rows[0].accuracy == 1.0
-    assert se.compare(file, ["sc"]).rows[0].accuracy == 0.0, "the kept verdicts were used"
-    assert se.compare(file, ["sc"], skip_damaged=True).rows[0].accuracy == 1.0, "other settings, another file"
+    assert first.rows[0].accuracy == pytest.approx(1.0)
+    assert se.compare(file, ["sc"]).rows[0].accuracy == pytest.approx(0.0), "the kept verdicts were used"
+    assert se.compare(file, ["sc"], skip_damaged=True).rows[0].accuracy == pytest.approx(1.0), (
+        "other settings, another file"
+    )
     pool(tmp_path, ["0.5", "0.5"])
-    assert se.compare(file, ["sc"]).rows[0].accuracy == 1.0, "another pool under the same name"
+    assert se.compare(file, ["sc"]).rows[0].accuracy == pytest.approx(1.0), "another pool under the same name"
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"q0": 5}', '{"q0": [1, 2, 3]}', '{"q0": [7, null]}'])
@@ -61,14 +63,14 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     se.compare(file, ["sc"])
     (kept,) = (tmp_path / "kept").iterdir()
     kept.write_text(damage)
-    assert se.compare(file, ["sc"]).rows[0].accuracy == 1.0
+    assert se.compare(file, ["sc"]).rows[0].accuracy == pytest.approx(1.0)
     assert len(json.loads(kept.read_text())["q0"]) == 2
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "file" / "folder"))
-    assert se.compare(pool(tmp_path), ["sc"]).rows[0].accuracy == 1.0
+    assert se.compare(pool(tmp_path), ["sc"]).rows[0].accuracy == pytest.approx(1.0)
 
 
 def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from sureenough.core.events import Token
 from sureenough.core.options import RunOptions
 from sureenough.drivers.record import RecordQuestion, in_process
 from sureenough.engines import Engine, Prompt
-from sureenough.errors import EngineError, EngineUnavailable
-from sureenough.pools.journal import JsonLinesFile
+from sureenough.errors import EngineError, EngineUnavailable, TraceError
+from sureenough.pools.journal import JsonLinesFile, read_lines, write_lines
 
 STRATEGIES = ("sc", "ac", "esc")
 
@@ -79,3 +79,16 @@ def test_what_was_done_before_the_engine_died_is_kept_and_not_run_again(tmp_path
     found = run(engine, file)
     assert found[: len(before)] == before
     assert sorted(found) == sorted((strategy, f"q{n}") for strategy in STRATEGIES for n in range(3))
+
+
+@pytest.mark.parametrize(
+    "change", [{"init_seconds": 10**400}, {"outcome": {"steps": 10**400}}, {"outcome": {"tokens": {"total": -1}}}]
+)
+def test_numbers_that_no_run_has_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    run(Mortal(), file, strategies=["sc"])
+    line = next(line for offset, line in read_lines(file) if offset)
+    line |= {name: line[name] | value if isinstance(value, dict) else value for name, value in change.items()}
+    write_lines(file, {}, [line])
+    with pytest.raises(TraceError, match="has a line that is not a live run"):
+        read_runs(file)

@@ -66,7 +66,7 @@ def test_votes_do_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_letters_are_graded_as_letters(tmp_path: Path) -> None:
     file = pool(tmp_path, "b", gold="B", kind="choice")
-    assert se.compare(file, ["sc"], grader="math-verify").rows[0].accuracy == 1.0
+    assert se.compare(file, ["sc"], grader="math-verify").rows[0].accuracy == pytest.approx(1.0)
 
 
 def test_an_answer_that_hangs_is_wrong_and_the_next_one_is_graded(

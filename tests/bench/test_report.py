@@ -165,6 +165,16 @@ def test_results_come_in_the_papers_order(tmp_path: Path) -> None:
     assert [one.name for one in saved(tmp_path)] == ["main", "width", "zebra"]
 
 
+@pytest.mark.parametrize("digits", [20, 400, 5_000])
+def test_whole_numbers_that_no_table_can_print_are_refused(digits: int, tmp_path: Path) -> None:
+    file = tmp_path / "main.json"
+    table = Table("t", "one", [Column("a", "ratio")], [[7_000_007]])
+    ExperimentResult("x", "x", [table], [], [], provenance()).save(file)
+    file.write_text(file.read_text().replace("7000007", "1" * digits))
+    with pytest.raises(UsageError, match=r"main\.json is not a result of this version .*; run the experiment again"):
+        read(file)
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", "ü" * 300, "x" * 500])
 def test_names_of_files_stay_names(name: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9-]{1,80}", slug(name))

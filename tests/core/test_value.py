@@ -67,8 +67,8 @@ def test_the_worth_is_the_expected_margin_of_the_runner_up() -> None:
 
 
 def test_with_nothing_to_come_nothing_can_be_won() -> None:
-    assert gain(3.0, 1.0, 4.0, 0.0) == 0.0
-    assert gain(3.0, 1.0, 4.0, -1.0) == 0.0
+    assert gain(3.0, 1.0, 4.0, 0.0) == pytest.approx(0.0)
+    assert gain(3.0, 1.0, 4.0, -1.0) == pytest.approx(0.0)
 
 
 @given(st.floats(0, 500), st.floats(0, 1), st.floats(0, 500), st.floats(0.01, 512))

@@ -70,7 +70,7 @@ def test_the_survival_function_is_scipys(a: float, b: float, share: float) -> No
 
 def test_the_share_of_the_leader() -> None:
     votes = poll("ab", [19.0, 1.0])
-    assert Share().measure(votes) == 0.95
+    assert Share().measure(votes) == pytest.approx(0.95)
     assert Share()(votes)
     assert not Share(tau=0.951)(votes)
     assert Share().measure(poll("ab", [0.0, 0.0])) is None

@@ -284,4 +284,4 @@ def test_text_that_belongs_to_no_token_stays_in_its_place() -> None:
     ]
     reply = branch.continuation()
     assert (cost, reply.text, len(reply.tokens), reply.complete, reply.unread) == ([0, 2, 0, 3], "<ab!", 2, False, 1)
-    assert reply.score == -1.5
+    assert reply.score == pytest.approx(-1.5)

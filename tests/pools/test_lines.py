@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -180,7 +182,8 @@ def test_14_11_a_flipped_bit_in_any_line_is_noticed(tmp_path: Path, place: int) 
 def path_line(**changes: Any) -> bytes:
     line: dict[str, Any] = {"question": "a", "path": 0, "answer": "1", "finish": "stop", "seed": 7, "text": "t"}
     line |= {"peak": "ADgANA==", "conf": "ADwAQQ=="} | changes
-    return encode({name: value for name, value in line.items() if value is not ...})
+    body = json.dumps({name: value for name, value in line.items() if value is not ...}).encode()
+    return b'%s, "crc32": "%08x"}\n' % (body[:-1], crc32(body))
 
 
 @pytest.mark.parametrize(
@@ -189,6 +192,8 @@ def path_line(**changes: Any) -> bytes:
         {"question": ...}, {"question": ["a"]}, {"path": ...}, {"path": "0"}, {"path": True}, {"answer": ...},
         {"answer": 5}, {"finish": 3}, {"seed": "x"}, {"text": {}}, {"peak": ...}, {"peak": 7}, {"peak": "A"},
         {"peak": "ADg"}, {"peak": "é"}, {"conf": "ADwA"}, {"conf": "ADw="}, {"conf": "AHwAfA=="}, {"conf": None},
+        {"seed": 2**63}, {"seed": True}, {"path": 2**31}, {"path": -1}, {"question": "\ud800"}, {"answer": "\udfff"},
+        {"text": "\ud800"}, {"finish": "\ud800"},
     ],
 )  # fmt: skip
 def test_14_11_a_line_that_is_not_a_path_is_named(tmp_path: Path, changes: dict[str, Any]) -> None:

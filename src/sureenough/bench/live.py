@@ -76,15 +76,11 @@ def _run_of(line: Json, file: Path) -> LiveRun:
     try:
         run = msgspec.convert(line, LiveRun)
         out = run.outcome
-        (
-            out["tiers"],
-            out["reason"],
-            int(run.tokens["total"]),
-            int(out["steps"]),
-            int(out["started"]),
-            int(out["pruned"]),
-        )
-    except (TypeError, KeyError, ValueError, msgspec.ValidationError):
+        _ = out["tiers"], out["reason"]
+        for value in (run.tokens["total"], out["steps"], out["started"], out["pruned"], run.total_seconds):
+            if not 0 <= value < 2**53:
+                raise ValueError(value)
+    except (TypeError, KeyError, ValueError, OverflowError, msgspec.ValidationError):
         raise TraceError(
             f"{file} has a line that is not a live run of this version; give another folder with -o"
         ) from None

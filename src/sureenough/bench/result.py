@@ -176,13 +176,23 @@ class ExperimentResult(_Strict, frozen=True):
 def read(file: Path) -> ExperimentResult:
     """A saved result."""
     try:
-        result = msgspec.json.decode(file.read_bytes(), type=ExperimentResult)
+        data = msgspec.json.decode(file.read_bytes())
+        if not _fits(data):
+            raise msgspec.ValidationError("a whole number out of range")
+        result = msgspec.convert(data, ExperimentResult)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is not a result of this version ({error}); run the experiment again") from None
     for table in result.tables:
         if any(len(row) != len(table.columns) for row in table.rows):
             raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
     return result
+
+
+def _fits(value: Any) -> bool:
+    """Whether all whole numbers in JSON are of a size that a table can print."""
+    if isinstance(value, dict):
+        return all(map(_fits, value.values()))
+    return all(map(_fits, value)) if isinstance(value, list) else not isinstance(value, int) or abs(value) < 2**63
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

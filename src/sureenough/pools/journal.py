@@ -17,13 +17,14 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from zlib import crc32
 
 import numpy as np
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
+from sureenough.json_text import has_halves
 from sureenough.pools.durable import sync_folder, write_file
 from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.read import Pool, is_pool
@@ -338,9 +339,14 @@ def _line(question: str, path: RecordedPath) -> Line:
 
 def _key(line: Line, file: Path, offset: int) -> Key:
     question, number = line.get("question"), line.get("path")
-    if not isinstance(question, str) or not isinstance(number, int) or isinstance(number, bool):
+    if not _is_text(question) or type(number) is not int or not 0 <= number < 2**31:
         raise _damaged(file, offset)
     return question, number
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Whether a pool can hold it as a text."""
+    return isinstance(value, str) and not has_halves(value)
 
 
 def _path(line: Line, file: Path, offset: int) -> RecordedPath:
@@ -348,11 +354,12 @@ def _path(line: Line, file: Path, offset: int) -> RecordedPath:
         peak, conf = (
             np.frombuffer(base64.b64decode(line[name], validate=True), dtype="<f2") for name in ("peak", "conf")
         )
-        finish, text, seed = line["finish"], line["text"], line["seed"]
-        if not isinstance(finish, str) or not isinstance(text, str | None) or not isinstance(seed, int | None):
+        finish, answer, text, seed = (line[name] for name in ("finish", "answer", "text", "seed"))
+        texts = [finish, *(value for value in (answer, text) if value is not None)]
+        if not all(map(_is_text, texts)) or not (seed is None or (type(seed) is int and -(2**63) <= seed < 2**63)):
             raise _damaged(file, offset)
         return RecordedPath(
-            line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed,
+            answer, peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, UsageError):
         raise _damaged(file, offset) from None
