@@ -23,7 +23,12 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"2\frac{1}{3}", r"\frac{7}{3}"), ("1.5e3", "1500"), ("1e-3", "0.001"),
         (r"6.72 \times 10^{-5}", ".0000672"), (r"3\cdot10^2", "300"), ("2E5", "200000"),
         (r"0.\overline{3}", r"\frac13"), (r"0.\overline{36}", "4/11"), (r"0.1\overline{6}", "1/6"),
-        (r"1.2 \cdot 10^{3}", "1,200"),
+        (r"1.2 \cdot 10^{3}", "1,200"), (r"5 \frac{1}{4} \mathrm{~min}", "5.25"),
+    ],
+    "dimensions, times of day, chains of equations": [
+        (r"20 \mathrm{ft} x 35 \mathrm{ft}", r"20 \text{ ft} \times 35 \text{ ft}"),
+        ("20 ft by 35 ft", "20 ft x 35 ft"),
+        ("1:58 am", r"1:58 \text{ a.m.}"), ("01:58 A.M.", "1:58 am"), (r"2 \cdot 3 + 4 = 6 + 4 = 10", "10"),
     ],
     "long decimals round a fraction": [
         ("0.333333333333", "1/3"), ("0.666666666667", "2/3"), ("0.6666666666666666", "2/3"),
@@ -276,6 +281,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"\{\{1,2\},\{3\}\}", r"\{\{1\},\{2,3\}\}"), ("5 to 7", "7 to 5"), ("2 of 3", "3 of 2"),
         (r"\{1,2\}, \{3\}", r"\{1\}, \{2,3\}"), (r"\{\{1\},\{2\}\}", r"\{1,2\}"),
         ("2 hours and 30 minutes", "30 hours and 2 minutes"), ("12 apples and 3 pears", "3, 12"),
+        ("20 ft x 35 ft", "20 ft x 53 ft"), ("1:58 am", "1:58 pm"), ("1:58 am", "11:58 am"),
         ("one two", "3"), ("twenty thirty", "50"), ("10 pairs", "10"), ("x=1, x=2", "y=1, x=2"),
     ],
 }  # fmt: skip
@@ -288,6 +294,8 @@ GRADED: list[tuple[str, str]] = [
     ("x=-5, p=14/3", "-5, 14/3"),
     ("x_1=3, x_2=1", "3, 1"), ("x=1, y=2, z=3", "1, 2, 3"), ("W(x)=1 or W(x)=-1", "-1, 1"), ("0<f(x)<1", "(0,1)"),
     (r"\text{Area} = 12", "12"), ("A:B=1", "1"),
+    ("f(2) = 2^2 = 4", "4"), (r"cv = 2\begin{bmatrix}1\\2\end{bmatrix} = \begin{bmatrix}2\\4\end{bmatrix}",
+     r"\begin{pmatrix}2\\4\end{pmatrix}"),
 ]  # fmt: skip
 
 # What not even grading accepts.
@@ -295,7 +303,7 @@ NOT_GRADED: list[tuple[str, str]] = [
     ("f(x)=3x+1", "3x+2"), ("f(1)=2", "f(2)=2"), ("2x = 10", "5"), ("x^2=4", "4"), ("x+y=5", "5"), ("xy=5", "5"),
     ("AB=4, CD=5", "5, 4"),
     ("AB=4, CD=5", "4"), (r"1\le|z|\le2", "[1,2]"), ("V_1:V_2 = 11:21", "21:11"), ("3x+1", "3x+1=0"),
-    ("2^n = 8", "8"),
+    ("2^n = 8", "8"), ("f(2) = 2^2 = 4", "2"),
 ]  # fmt: skip
 
 # Pairs that a policy of grading accepts, with its name.

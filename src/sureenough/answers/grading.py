@@ -105,8 +105,10 @@ def _listed(tokens: list[str]) -> list[list[str]]:
 
 
 def _label_and_value(tokens: list[str]) -> tuple[list[str], list[str]]:
-    """The two sides of `label = value`; the label is empty if it is none."""
+    """The two sides of `label = value`, or of a chain its ends; the label is empty if it is none."""
     sides = split_outside_brackets(tokens, RELATIONS)
+    if len(sides) > 2 and sides[-1] and len(split_outside_brackets(tokens, ("=",))) == len(sides):
+        return sides[0], sides[-1]
     equals = len(sides) == 2 and tokens[len(sides[0])] in ("=", "\\approx")
     return (sides[0], sides[1]) if equals and sides[1] and is_label(sides[0]) else ([], tokens)
 

@@ -53,13 +53,13 @@ from sureenough.answers.math.tokens import (
     ROMAN,
     choice_letter,
     closes_at_end,
+    common_wording,
     group_end,
     has_prose,
     is_letter,
     is_numeral,
     is_word,
     read_number_words,
-    singular_negation,
     split_outside_brackets,
     strip_punctuation,
     strip_units,
@@ -124,7 +124,7 @@ def _single(tokens: list[str]) -> Key:
         if (inside := _bracketed(tokens)) is not None:
             return inside
         core = strip_units(tokens)
-        return unread_key(singular_negation(tokens)) if core is None else key_of_tokens(core)
+        return unread_key(common_wording(tokens)) if core is None else key_of_tokens(core)
     if "\\cup" in tokens and len(parts := split_outside_brackets(tokens, ("\\cup",))) > 1:
         return interval_union(map(key_of_tokens, parts))
     if not RELATIONS.isdisjoint(tokens) and (related := _relation(tokens)) is not None:
@@ -412,6 +412,8 @@ def _relation(tokens: list[str]) -> Key | None:
     if all(sign == "=" for sign in signs):
         if is_name(sides[0]) and sides[-1]:
             return (_ordered if sides[0][0] == "(" else _named)(sides[0], sides[-1])
+        if len(sides) > 2 and _is_closed(sides[0]):
+            return key_of_tokens(sides[-1])  # 2 \\cdot 3 + 4 = 6 + 4 = 10
         return equation_key(_difference(sides))
     if ORDER.issuperset(signs):
         return _interval(sides, signs) or _inequality(sides, signs)

@@ -56,6 +56,12 @@ TYPED = (
     ("!=", r"\ne "), (">=", r"\ge "), ("<=", r"\le "), ("...", r"\ldots "), (r"\qquad", " "), (r"\quad", " "),
 )  # fmt: skip
 
+# As clocks are written: 01:58 A.M. is 1:58 am.
+_CLOCK = (
+    (re.compile(r"(?i)(?<=\d)((?:[\s~]|\\(?:text|mathrm)\s?\{)*[ap])\.?\s?m\b\.?"), r"\1m"),
+    (re.compile(r"(?<![\d:.])0(?=\d:\d\d)"), ""),
+)
+
 UNICODE = str.maketrans(
     {
         char: text
@@ -103,7 +109,7 @@ UNITS = frozenset(
 
 # English words that are hardly ever a product of letters; "by", "at" and "in" may be one.
 SHORT_WORDS = frozenset(
-    """to of if on or and the not but for are was has had its our can may nor yet via now how who why let get got odd
+    """to of if on or and the not but for are was has had its our can may nor yet via now how who why let get got odd by
     all any out few one two six ten off per yes""".split()
 )
 
@@ -245,6 +251,9 @@ def tokenise(text: str) -> list[str]:
     if "=" in text or "..." in text or "\\q" in text:
         for typed, command in TYPED:
             text = text.replace(typed, command)
+    if ":" in text:
+        for pattern, command in _CLOCK:
+            text = pattern.sub(command, text)
     raw = _TOKEN.findall(_join_thousands(text))
     if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
         # A cross product does not commute: keep it apart from multiplication, unread.
@@ -324,7 +333,7 @@ def _text(inner: list[str], out: list[str]) -> None:
     letters = [token for token in inner if token[0].isalpha()]
     capitals = all(len(token) == 1 and token.isupper() for token in letters)
     for token in inner:
-        if token.isspace() or token in "{}$" or token in IGNORED:
+        if token.isspace() or token in "{}$~" or token in IGNORED:
             continue
         low = token.casefold()
         if (low in NAMED and (len(low) > 1 or token == low)) or low in FUNCTIONS:
@@ -482,8 +491,12 @@ def _continues(joint: str, so_far: int, following: list[str]) -> bool:
     return bool(value) and (so_far % 100 >= 20 if joint == "-" else so_far % 100 == 0)
 
 
-def singular_negation(tokens: list[str]) -> list[str]:
-    """Without the plural of "no solutions", which says the same as "no solution"."""
+_TIMES = frozenset(("x", '"x', '"by'))  # 20 ft x 35 ft
+
+
+def common_wording(tokens: list[str]) -> list[str]:
+    """With one sign between dimensions, and without the plural of "no solutions"."""
+    tokens = ["*" if token in _TIMES and is_numeral(before) else token for token, before in pairwise((*tokens, ""))]
     if tokens[0] == '"no' and is_word(tokens[-1]) and tokens[-1].endswith("s") and len(tokens[-1]) > _SHORT:
         return [*tokens[:-1], tokens[-1][:-1]]
     return tokens
