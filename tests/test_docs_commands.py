@@ -78,7 +78,6 @@ LONG = {"reproducing.md": "every experiment, one after another: minutes; tests/b
 PROGRAMS = {
     "README.md": "needs serve with a model; tests/server/test_openai_client.py has such a client",
     "docs/start.md": "samples: another run prints other numbers; tests/test_ask.py",
-    "docs/answers.md": "needs serve with a model; tests/server/test_structured.py",
     "docs/vllm.md": "needs vLLM; .ci/inprocess",
 }
 """Pages with Python that is compiled and not run, and why."""
