@@ -15,30 +15,24 @@ from typer.testing import CliRunner
 import sureenough as se
 from sureenough import reasoner
 from sureenough.cli import app, demo
-from sureenough.cli.demo import explained
 from sureenough.cli.engine import GREETING
-from sureenough.data import PROBLEMS_POOL
 from tests.processes import CLEAN, start, sureenough
-from tests.requirements import FULL
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return sureenough(*words, env=CLEAN | {"NO_COLOR": "1"}, timeout=280)
 
 
-def test_a_run_is_explained_with_the_right_answer() -> None:
-    out = se.replay([se.RecordedPath("5", [0.5], [5.0])] * 3, "sc")
-    assert explained(out, "6", None) == f"{out.explain()}\nThe right answer is 6."
-    assert explained(out, "5", 2.0).endswith("The right answer is 5."), "nothing was saved"
-    assert explained(out, "5", 1234.5).endswith("is 5. All 3 paths to their end would take about 1,200 tokens.")
-
-
-def test_the_question_settles_and_shows_pruning() -> None:
-    pool = se.Pool(PROBLEMS_POOL)
-    question = next(iter(pool))
-    assert question.text == "Solve 76(51x+929)+124x+6756=3875x+104735 for x."
-    out = se.replay(question.paths, demo.STRATEGY, window=pool.info.window)
-    assert (out.answer, out.reason, out.pruned > 3) == (question.gold, "settled", True)
+def test_each_question_has_its_line_and_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = se.replay([se.RecordedPath("5", [0.5] * 30, [5.0] * 30)] * 16, "sure", window=4)
+    for columns, bar in (("60", 24), ("200", demo.BAR)):
+        monkeypatch.setattr(demo, "width", lambda columns=columns: int(columns))
+        line, *bars = demo.outcome_lines(out, "6")
+        assert line.startswith("  5, 3 of 3 votes (100%, settled); 90 tokens, ")
+        blocks = "#█"
+        assert [sum(bars[i].count(block) for block in blocks) for i in (0, 1)] == [round(bar * 90 / 480), bar]
+        assert bars[1].endswith(" about 480 (estimate)")
+        assert max(map(len, line.splitlines() + bars)) <= int(columns)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -79,7 +73,7 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     done = run("ask", "What is (3+4)*12-7?", "--model", str(reasoner.FILE), "-s", "sc", "--paths", "4", "--template",
                "{question}", "--max-path-tokens", "200")  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "77\n")
-    assert "Answer: 77" in done.stderr
+    assert "77, 4 of 4 votes (100%)" in done.stderr
     questions = tmp_path / "questions.jsonl"
     questions.write_text('{"id": "1", "question": "What is 3+4?", "gold": "7"}\n')
     pool = tmp_path / "pool.parquet"
@@ -90,38 +84,38 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     assert info.prompt == reasoner.card().template
 
 
-def test_the_whole_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not FULL:
-        monkeypatch.setattr(demo, "PATHS", 12)
+def test_the_whole_demo() -> None:
     done = CliRunner().invoke(app, ["demo", "--json"])
     assert done.exit_code == 0, done.stderr
     output = json.loads(done.stdout)
-    assert output["live"]["gold"] == "219"
-    assert output["live"]["reason"] in {"settled", "deadline", "settled" if FULL else "budget"}
-    assert len(output["comparison"]["pools"][0]["rows"]) == 5
-    assert output["advice"].splitlines() == output["comparison"]["pools"][0]["recommendation"]["text"]
+    easy, contested, hopeless = output["live"]
+    assert (easy["answer"], easy["right_answer"], easy["reason"]) == ("77", "77", "settled")
+    shares = [one["agreeing"] / max(1, one["voting"]) for one in (easy, contested, hopeless)]
+    assert shares[0] > shares[1] > shares[2] or "deadline" in {contested["reason"], hopeless["reason"]}
+    (compared,) = output["comparison"]["pools"]
+    assert [row["strategy"] for row in compared["rows"]] == list(demo.COMPARED)
 
 
-def test_without_an_engine_the_question_is_shown_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_there_is_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(self: object) -> None:
         raise se.UsageError("the local engine needs the package xllamacpp")
 
     monkeypatch.setattr(se.Local, "prepare", missing)
     done = CliRunner().invoke(app, ["demo"])
     assert done.exit_code == 0
-    assert "It cannot be asked live: the local engine needs the package xllamacpp." in done.stderr
-    assert "The same question as it was recorded:\nAnswer: 219 (" in done.stdout
-    assert "\nThe vote was settled when" in done.stdout
+    assert "Nothing can be asked live: the local engine needs the package" in done.stderr
+    assert done.stdout.startswith("Strategies on the same recorded paths")
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_ctrl_c_gives_the_vote_so_far() -> None:
     with start("demo", env=CLEAN | {"PYTHONUNBUFFERED": "1"}) as process:
-        while not process.stdout.readline().startswith("  Solve"):
+        while not process.stdout.readline().startswith("A hopeless one: "):
             pass
-        time.sleep(2)
+        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "\nThe run was interrupted when" in output
-    assert "strategy" not in output
+    assert "the run was interrupted" in " ".join(output.split())
+    assert "Strategies on the same" not in output
     assert "Traceback" not in errors

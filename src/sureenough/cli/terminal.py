@@ -59,6 +59,12 @@ def terminal(stderr: bool = False) -> Console:
     return Terminal(stderr=stderr)
 
 
+def width() -> int:
+    """Columns of standard output; 80 if it is not a terminal."""
+    console = terminal()
+    return console.width if console.is_terminal else 80
+
+
 def plural(number: int, noun: str) -> str:
     """`1 path`, `1,024 paths`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -98,24 +98,29 @@ class Outcome:
 
     @property
     def agreement(self) -> str:
-        """The answer's share of the votes; `settled` is said only if most paths agree."""
+        """The answer's share of the votes."""
         if not self.voting:
             return "no votes"
         share = self.agreeing / self.voting
-        word = ", weak" if share <= 0.5 else ", settled" if self.reason == "settled" else ""
+        word = ", weak" if share <= 0.5 else ", settled" if self._settled else ""
         votes = "1 vote" if self.voting == 1 else f"{self.voting} votes"
         return f"{self.agreeing} of {votes} ({share:.0%}{word})"
+
+    @property
+    def _settled(self) -> bool:
+        """A rule also stops because more paths would change little; it settles a vote if two thirds agree."""
+        return self.reason == "settled" and 3 * self.agreeing >= 2 * self.voting
 
     def brief(self) -> str:
         """The run in one line: the answer, how many paths agree, and tokens beside those of the whole budget."""
         result = f"{self.answer}, {self.agreement}" if self.answer is not None else "no answer"
         if self.reason != "settled":
             result += f"; {_REASONS[self.reason][0].lower()}{_REASONS[self.reason][1:]}"
-        elif 2 * self.agreeing <= self.voting:
+        elif not self._settled:
             result += "; more paths would hardly help"
         cost, full = f"{self.tokens.total:,} tokens", self.full_budget_tokens
         if full is not None and self.started < (self.options.paths or 0) and full > self.tokens.total:
-            cost += f", {self.options.paths} paths would take about {float(f'{full:.2g}'):,.0f}"
+            cost += f", {self.options.paths} paths would take about {roughly(full)}"
         return f"{result}; {cost}"
 
     def noted(self) -> list[str]:
@@ -173,6 +178,11 @@ class Outcome:
         if self.gate is not None:
             data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
         return data
+
+
+def roughly(estimate: float) -> str:
+    """An estimate with two digits that mean something: `23,000`."""
+    return f"{float(f'{estimate:.2g}'):,.0f}"
 
 
 def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
