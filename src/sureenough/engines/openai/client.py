@@ -70,14 +70,8 @@ SETTLE_SECONDS: Final = 10.0
 """To wait for the end of everything that a server runs."""
 LARGEST_ERROR: Final = 65_536
 """Bytes of an error response that are read."""
-READ_PIECE: Final = 1 << 17
-"""Bytes of a response that are parsed in one go."""
-SMALL_PIECE: Final = 1 << 12
-"""The same once a server sends many small events together, each of which costs as much as a large one."""
 SHORT_WAIT: Final = 2.0
 """Seconds. The longest pause that a server may want if another one can be tried."""
-SMALL_EVENT: Final = 512
-"""Bytes per event on average; one with log-probabilities has more."""
 
 
 class OpenAIConnection(Engine):
@@ -236,7 +230,9 @@ class OpenAIConnection(Engine):
         self, body: bytes, parser: ReplyParser, watch: WatchedPath | None = None
     ) -> AsyncGenerator[Part, None]:
         """Send one request and parse its response into chunks."""
-        limits, size, loop = self.engine.timeouts, READ_PIECE, asyncio.get_running_loop()
+        from sureenough.engines.openai.http import READ_PIECE
+
+        limits, loop = self.engine.timeouts, asyncio.get_running_loop()
         url = self.endpoint("chat/completions" if self.engine.chat else "completions")
         headers = None if watch is None else watch.headers
         try:
@@ -250,8 +246,9 @@ class OpenAIConnection(Engine):
                     parser.leave_to(watch)
                     reading = watch.reading(response.content)
                 async with reading as reader:
-                    while (raw := await reader.read(size)) != b"":
+                    while (raw := await reader.read(READ_PIECE)) != b"":
                         raw = raw or b""  # None: a watched path has grown
+                        await self.transport.turns.take(len(raw))
                         chunk = parser.feed(raw)
                         if chunk is not None:
                             timer.reschedule(None)  # whoever reads the path may take their time
@@ -260,9 +257,6 @@ class OpenAIConnection(Engine):
                         parser.raise_error()  # what came before it has been passed on
                         if parser.full or parser.done:
                             break
-                        if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
-                            size = SMALL_PIECE
-                            await asyncio.sleep(0)  # other paths have their turn
                 if parser.done:
                     await self.transport.finish(response)
             parser.end_of_stream()

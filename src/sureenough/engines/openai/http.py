@@ -10,6 +10,7 @@ import os
 import re
 import selectors
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
@@ -29,6 +30,10 @@ LARGEST_BODY: Final = 16 << 20
 """Bytes of a response that is read whole."""
 LARGEST_HEADER: Final = 8190
 """Bytes of a line in the head of a response, which has up to 128 lines."""
+READ_PIECE: Final = 1 << 15
+"""Bytes of a response that are parsed in one go."""
+TURN_BYTES: Final = 1 << 17
+"""Bytes that are parsed in one turn of the event loop, of all responses of a server together: a few milliseconds."""
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)  # select() fails above 1,024 sockets
 
 
@@ -37,6 +42,41 @@ class FetchedResponse(NamedTuple):
 
     status: int
     body: bytes
+
+
+class Turns:
+    """Divides the event loop's time among the responses of a server.
+
+    Beyond the bytes of one turn of the loop they wait in line, so that whatever else it serves is never far behind.
+    """
+
+    def __init__(self) -> None:
+        self._left: int | None = None  # bytes that may still be parsed in this turn; None: none was parsed yet
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+
+    async def take(self, size: int) -> None:
+        """Wait until so many bytes may be parsed."""
+        loop = asyncio.get_running_loop()
+        if self._left is None:
+            self._left = TURN_BYTES
+            loop.call_soon(self._begin_turn)
+        if self._left > 0:
+            self._left -= size
+        else:
+            turn = loop.create_future()
+            self._waiting.append((turn, size))
+            await turn
+
+    def _begin_turn(self) -> None:
+        left = TURN_BYTES
+        while self._waiting and left > 0:
+            turn, size = self._waiting.popleft()
+            if not turn.done():  # else its stream was closed
+                turn.set_result(None)
+                left -= size
+        self._left = None if left == TURN_BYTES else left
+        if self._left is not None:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
 
 
 class Transport:
@@ -52,6 +92,7 @@ class Transport:
         *,
         reuse: bool = True,
     ) -> None:
+        self.turns = Turns()
         self._proxy: dict[str, Any] = {}
         # Not the session's own headers: aiohttp would send those to the proxy as well, the key included.
         self._headers = {"User-Agent": "sureenough", "Accept-Encoding": "identity", **headers}

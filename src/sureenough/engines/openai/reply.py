@@ -340,7 +340,6 @@ class ReplyParser:
         self._latest: tuple[Choice, bytes] | None = None  # of a continuation, with tokens
         self._beyond = 0  # tokens past the limit
         self._text_bytes = 0
-        self.event_count = 0  # of the latest bytes
         self.done = False  # [DONE] arrived: whatever follows is ignored
         self.finish: str | None = None
         self.stop_text: str | None = None  # as the server says
@@ -373,9 +372,7 @@ class ReplyParser:
     def feed(self, raw: bytes) -> Piece | Report | None:
         """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
         try:
-            events = self._events.feed(raw)
-            self.event_count = len(events)
-            for data in events:
+            for data in self._events.feed(raw):
                 self.receive(data)
             self._cut("")  # a watched path may have grown without bytes
         except (StreamError, EngineError) as error:
