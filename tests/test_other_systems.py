@@ -5,14 +5,10 @@ from __future__ import annotations
 import io
 import socket
 import sys
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
-import typer
 
-from sureenough.cli import _allow_any_text, serve_vllm
-from sureenough.errors import UsageError
+from sureenough.cli import _allow_any_text
 from sureenough.server.app import listen
 from sureenough.server.settings import ServerSettings
 
@@ -36,10 +32,3 @@ def test_windows_does_not_share_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     with listen(ServerSettings(port=0)) as listening:
         assert listening.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not listening.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
-
-
-def test_vllm_is_not_started_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve_vllm, "check_version", lambda: None)
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(UsageError, match="vLLM does not run on Windows"):
-        serve_vllm.command(cast(typer.Context, SimpleNamespace(args=[])), "some/model")

@@ -12,7 +12,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from sureenough.vllm.kernels.monitor_step import launch_step
 from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, BatchState
 from sureenough.vllm.kernels.top_k import Workspace, top_k_signals
 from sureenough.vllm.monitor import BatchMonitor, DevicePaths
-from sureenough.vllm.records import PathRecords
+from sureenough.vllm.records import Ints, PathRecords
 
 CODES = {tier: code for code, tier in TIERS.items()}
 ROWS, VOCABULARY = 64, 151_936
@@ -111,35 +111,35 @@ def decisions(tokens: int) -> dict[str, Any]:
     }
 
 
-def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, Any]:
+class Watched:
+    """Rows that are watched, each with so many tokens."""
+
+    def __init__(self, rows: Sequence[int], gates: Sequence[Gate], window: int, end_token: int, tokens: Ints) -> None:
+        records = PathRecords(len(rows) + 8)
+        self.monitor = BatchMonitor(len(rows) + 8, max(window, 8), torch.device("cuda"), records)
+        requests = [WatchRequest(f"path-{row:05}", window, gate) for row, gate in zip(rows, gates, strict=True)]
+        slots = [self.monitor.start(request, end_token) for request in requests]
+        self._rows, self._slots, self._tokens = np.array(rows), np.array(slots), tokens
+
+    def step(self, logits: torch.Tensor) -> None:
+        self.monitor.step(logits, self._rows, self._slots, self._tokens.astype(np.int32))
+        self._tokens = self._tokens + 1
+
+
+def cost(rows: int, vocab: int, *, aligned: bool) -> dict[str, Any]:
     """Milliseconds that a step of the whole monitor adds, by what the rows are doing."""
-    monitor = BatchMonitor(rows + 8, 2048, torch.device("cuda"), PathRecords(rows + 8) if records else None)
-    rng = np.random.default_rng(0)
-    made: list[list[int]] = []
-    for row in range(rows):
-        made.append([0] * (0 if aligned else int(rng.integers(0, 6000))))
-        monitor.add(row, WatchRequest(f"path-{row:05}", 2048, Gate(0.99, -1.0, 9.0)), 5, [])
-        monitor.rows[row] = monitor.rows[row]._replace(output_tokens=made[row])
+    tokens = np.zeros(rows, np.int64) if aligned else np.random.default_rng(0).integers(0, 6000, rows)
+    watched = Watched(range(rows), [Gate(0.99, -1.0, 9.0)] * rows, 2048, 5, tokens)
+    monitor, one = watched.monitor, watched.step
     batches = common.inputs(rows, vocab, torch.float32)
-
-    def one(logits: torch.Tensor) -> object:
-        for each in made:
-            each.append(0)
-        return monitor.step(logits)
-
     launched = common.with_launches(one, batches, 1.0)
     steady = common.with_launches(one, batches, 1.0, turns=-(-32 // len(batches)))
     behind = common.behind_a_model(one, batches)
-    nothing = BatchMonitor(8, 64, torch.device("cuda"))
-    start = time.perf_counter()
-    for _ in range(100_000):
-        nothing.step(batches[0])
-    idle = (time.perf_counter() - start) / 100_000 * 1e3
     # Host time: how long the caller takes to launch, without waiting for the device.
     torch.cuda.synchronize()
     start = time.perf_counter()
     for turn in range(12):
-        monitor.step(batches[turn % len(batches)])
+        one(batches[turn % len(batches)])
     host = (time.perf_counter() - start) / 12 * 1e3
     torch.cuda.synchronize()
     index = torch.arange(rows, dtype=torch.int32, device="cuda")
@@ -156,10 +156,10 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
     reads = min(common.on_device(lambda logits: logits.amax(dim=-1), batches, 0.1),
                 common.on_device(lambda logits: logits.sum(), batches, 0.1))  # fmt: skip
     return {
-        "rows": rows, "vocab": vocab, "aligned": aligned, "records": records, "per step": launched,
+        "rows": rows, "vocab": vocab, "aligned": aligned, "per step": launched,
         "one of 32 steps": steady, "host": host,
         "behind a model": {"median": behind[30], "90%": behind[54], "most": behind[-1]},
-        "signals alone": alone, "state alone": by_turn, "a step with nothing watched": idle, "one read": reads,
+        "signals alone": alone, "state alone": by_turn, "one read": reads,
         "state MiB": sum(part.nbytes for part in state) / 2**20,
     }  # fmt: skip
 
@@ -175,15 +175,13 @@ def ends() -> dict[str, Any]:
     """A row whose gate closes samples its end token, at any temperature, from any logits; others are unchanged."""
     wrong = 0
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        monitor = BatchMonitor(16, 8, torch.device("cuda"))
         logits = (torch.randn(8, 1000, device="cuda") * 5).to(dtype)
-        made: list[int] = []
-        for row in range(0, 8, 2):
-            monitor.add(row, WatchRequest(f"path-{row:05}", 4, Gate(drop=1e9 if row % 4 == 0 else -1.0)), 7, made)
+        rows = range(0, 8, 2)
+        gates = [Gate(drop=1e9 if row % 4 == 0 else -1.0) for row in rows]
+        watched = Watched(rows, gates, 4, 7, np.zeros(len(rows), np.int64))
         for turn in range(4):
             copy = logits.clone()
-            monitor.step(copy)
-            made.append(0)
+            watched.step(copy)
             changed = (copy != logits).any(dim=1).nonzero().flatten().tolist()
             wrong += changed != ([0, 4] if turn == 3 else [])
         for temperature in (0.01, 0.6, 2.0):
@@ -202,13 +200,11 @@ def main() -> None:
     figures: dict[str, Any] = {"device": torch.cuda.get_device_name()}
     parts: dict[str, Callable[[], dict[str, Any]]] = {"ends": ends, "decisions": partial(decisions, options.tokens)}
     sizes = [
-        (512, VOCABULARY, False, True), (512, VOCABULARY, True, True), (512, VOCABULARY, False, False),
-        (256, VOCABULARY, False, True), (64, VOCABULARY, False, True), (16, VOCABULARY, False, True),
-        (512, 32_000, False, True),
+        (512, VOCABULARY, False), (512, VOCABULARY, True), (256, VOCABULARY, False), (64, VOCABULARY, False),
+        (16, VOCABULARY, False), (512, 32_000, False),
     ]  # fmt: skip
-    for rows, vocab, aligned, records in sizes[:1] if options.quick else sizes:
-        name = f"cost {rows} x {vocab} aligned={aligned} records={records}"
-        parts[name] = partial(cost, rows, vocab, aligned=aligned, records=records)
+    for rows, vocab, aligned in sizes[:1] if options.quick else sizes:
+        parts[f"cost {rows} x {vocab} aligned={aligned}"] = partial(cost, rows, vocab, aligned=aligned)
     for name, part in parts.items():
         start = time.perf_counter()
         try:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 Process = subprocess.Popen[bytes]
 
@@ -23,11 +20,6 @@ def responds(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def as_word(value: Any) -> str:
-    """A value as a word of a command line."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def spawn(command: list[str], output: Path, log: Path) -> Process:
@@ -49,19 +41,3 @@ def stop(processes: Iterable[Process], seconds: float = 15) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and any(process.poll() is None for process in running):
             time.sleep(0.1)
-
-
-@contextmanager
-def own_turn(turn: Path | None) -> Iterator[None]:
-    """Wait until it may be measured; the file that allows it is removed afterwards."""
-    if turn is None:
-        yield
-        return
-    go = Path(f"{turn}.go")
-    Path(f"{turn}.loaded").touch()
-    while not go.exists():
-        time.sleep(0.02)
-    try:
-        yield
-    finally:
-        go.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ from tests.in_thread import in_thread
 from tests.processes import CLEAN, begun, sureenough
 
 CLIPBOARD = "7\x1b]52;c;aGk=\x07\x1b[31m\x9b2J\x9d0;title\x9c\x08\u202e\x7f"
-OTHERS_WRITE_NOTHING = {"strategies", "demo", "serve-vllm", "serve"}
+OTHERS_WRITE_NOTHING = {"strategies", "demo", "serve"}
 """Verbs that print no text of models, servers or files; what they print takes the same way."""
 
 

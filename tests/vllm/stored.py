@@ -1,15 +1,16 @@
-"""Records of paths, written as the monitor does and read as its socket does; and doubles of vLLM's modules."""
+"""Records of paths, written as the monitor does, and vLLM's engines as their client sees them."""
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from sureenough.engines.watch.protocol import MissingRecord, PathRecord
+from sureenough.vllm.plugin import READ_RECORDS, read_records
+from sureenough.vllm.processor import EngineMonitor
 from sureenough.vllm.records import PathRecords
 
 
@@ -24,13 +25,29 @@ def record_of(records: PathRecords, key: str, tokens: int | None = None) -> Path
     return records.read([(key, tokens)])[0]
 
 
-def replace_modules(monkeypatch: pytest.MonkeyPatch, modules: dict[str, dict[str, Any]]) -> None:
-    """Modules of vLLM with these attributes, and the packages that they are in."""
-    for path, attributes in modules.items():
-        names = path.split(".")
-        for name in [".".join(names[:depth]) for depth in range(1, len(names))]:
-            if name not in sys.modules:
-                monkeypatch.setitem(sys.modules, name, ModuleType(name))
-        module = ModuleType(path)
-        vars(module).update(attributes)
-        monkeypatch.setitem(sys.modules, path, module)
+class Client:
+    """A client of engines that each have records, as vLLM's with data parallelism."""
+
+    def __init__(self, *engines: PathRecords) -> None:
+        self.engine_core, self.engines, self.calls = self, engines, list[Any]()
+        self.broken = False
+
+    async def call_utility_all_async(self, method: str, name: str, timeout: None, arguments: Any, _: None) -> list[Any]:
+        assert (method, name) == ("collective_rpc", READ_RECORDS)
+        self.calls.append(arguments)
+        if self.broken:
+            raise RuntimeError("the engine is dead")
+        replies = []
+        for records in self.engines:
+            EngineMonitor.current = SimpleNamespace(records=records)  # type: ignore[assignment]
+            replies.append([None, read_records(None, *arguments)])  # the first worker samples nothing
+        EngineMonitor.current = None
+        return replies
+
+
+def started(records: PathRecords, keys: Sequence[str]) -> PathRecords:
+    """With a path of one token under each key."""
+    for slot, key in enumerate(keys):
+        records.start_path(slot, key, trace=False)
+        add_token(records, slot, 0, 3.0)
+    return records

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
-import tempfile
-import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,11 +15,10 @@ import pytest
 import sureenough as se
 from sureenough.core.events import Summary
 from sureenough.engines.base import End, ExtendOptions, Prompt, TokenStream, WatchOptions, as_part
-from sureenough.engines.watch.protocol import SOCKET_ENV, WINDOW_ENV, WatchRequest
+from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import EngineError, EngineRejected
 from sureenough.vllm import engine as in_process
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
-from tests.vllm.stored import replace_modules
 from tests.vllm.test_sampled_tokens import AB, BLANK_LINE, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
@@ -32,133 +26,116 @@ PROMPT = Prompt.user("?")
 PLAIN = replace(PROMPT, signals=False)
 OPTIONS = ExtendOptions(max_tokens=40, confidence=False)
 Pieces = list[list[int]]
-
-
-class AsyncLLM:
-    """As much of vLLM's engine as a start and a stop need."""
-
-    shutdowns = 0
-    itself: AsyncLLM
-    model: str
-    frame: FrameType
-
-    @classmethod
-    def from_engine_args(cls, arguments: dict[str, Any]) -> AsyncLLM:
-        assert os.environ[WINDOW_ENV] == "64"
-        assert Path(os.environ[SOCKET_ENV]).parent.is_dir()
-        if arguments["model"] == "missing":
-            raise OSError("no such model")
-        cls.frame = sys._getframe(1)  # as errors keep it that vLLM remembers
-        engine = cls()
-        engine.model = arguments["model"]
-        engine.itself = engine  # as a cycle that keeps it until the collector runs
-        return engine
-
-    def get_tokenizer(self) -> object:
-        if self.model == "bad":
-            raise ValueError("no tokenizer")
-        return object()
-
-    def shutdown(self) -> None:
-        AsyncLLM.shutdowns += 1
+Load = Callable[..., tuple[in_process.VLLM, "Sampler"]]
 
 
 class Parameters(SimpleNamespace):
     """Refuses what vLLM's own do."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**{"stop": None, "detokenize": True} | given)
+    def __post_init__(self) -> None:
         if self.stop and not self.detokenize:
             raise ValueError("stop strings are only supported when detokenize is True")
-        if "no_such_name" in given:
-            raise TypeError("Unexpected keyword argument 'no_such_name'")
+
+
+class VLLMError(Exception):
+    """As vLLM's."""
 
 
 @pytest.fixture(autouse=True)
-def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    modules: dict[str, dict[str, Any]] = {
-        "vllm": {"SamplingParams": Parameters},
-        "vllm.sampling_params": {"RequestOutputKind": SimpleNamespace(DELTA=0, FINAL_ONLY=2)},
-        "vllm.engine.arg_utils": {"AsyncEngineArgs": dict},
-        "vllm.v1.engine.async_llm": {"AsyncLLM": AsyncLLM},
-    }
-    replace_modules(monkeypatch, modules)
+def vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts of vLLM that paths need; what it makes of a request is the same for all."""
+    kinds, errors = SimpleNamespace(DELTA=0, FINAL_ONLY=2), {"VLLMError": VLLMError, "VLLMClientError": VLLMError}
+    parts: dict[str, dict[str, Any]] = {"": {}, ".sampling_params": {"RequestOutputKind": kinds}, ".exceptions": errors}
+    for name, attributes in parts.items():
+        module = ModuleType(f"vllm{name}")
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(in_process, "check_version", lambda: None)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv(WINDOW_ENV, "9")
-    AsyncLLM.shutdowns = 0
 
 
 # -- loading
 
 
+class Shutdowns:
+    """A client of an engine, which counts how often it is shut down."""
+
+    count = 0
+
+    def shutdown(self) -> None:
+        self.count += 1
+
+
 @pytest.mark.parametrize("early", [True, False])
-def test_engines_with_other_sampling_parameters_share_the_model_and_its_end(early: bool) -> None:
+def test_engines_with_other_sampling_parameters_share_the_model_and_its_end(
+    early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, loads = Shutdowns(), list[str]()
+
+    async def load(model: in_process.LoadedModel) -> Any:
+        loads.append(model._model)
+        await asyncio.sleep(0)
+        return SimpleNamespace(client=client)
+
+    monkeypatch.setattr(in_process.LoadedModel, "_load", load)
+
     async def use() -> None:
-        engine = in_process.VLLM("tiny", longest_window=64)
+        engine = in_process.VLLM("tiny")
         other = engine.sampled(temperature=1.0) if early else None
-        await engine.__aenter__()
+        await asyncio.gather(engine.__aenter__(), engine.__aenter__())
         other = other or engine.sampled(temperature=1.0)
         async with other.open(parallel=1) as opened:
             assert opened is other
-            model = weakref.ref(other._loaded.engine)
             await engine.__aexit__()
-            assert AsyncLLM.shutdowns == 0, "a run still uses it"
-        assert AsyncLLM.shutdowns == 1
-        assert model() is None, "its finaliser must not wait for the end of the interpreter"
+            await engine.__aexit__()
+            assert client.count == 0, "a run still uses it"
+        assert (client.count, loads) == (1, ["tiny"])
 
     asyncio.run(use())
 
 
-@pytest.mark.parametrize(
-    ("model", "error", "shutdowns"), [("tiny", None, 1), ("missing", "no such model", 0), ("bad", "no tokenizer", 1)]
-)
-def test_nothing_is_left_behind(model: str, error: str | None, shutdowns: int, tmp_path: Path) -> None:
-    async def use() -> None:
-        async with in_process.VLLM(model, longest_window=64):
-            pass
+def test_a_model_that_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def load(model: in_process.LoadedModel) -> Any:
+        raise OSError("no such model")
 
-    before = dict(os.environ)
-    with nullcontext() if error is None else pytest.raises((OSError, ValueError), match=error):
-        asyncio.run(use())
-    assert dict(os.environ) == before
-    assert not list(tmp_path.iterdir())
-    assert AsyncLLM.shutdowns == shutdowns
+    monkeypatch.setattr(in_process.LoadedModel, "_load", load)
+
+    async def use() -> None:
+        engine = in_process.VLLM("missing")
+        for _ in range(2):
+            with pytest.raises(OSError, match="no such model"):
+                async with engine:
+                    pass
+
+    asyncio.run(use())
 
 
 # -- paths and continuations of a model that is loaded
 
 
-class Tokenizer(Merging):
-    """Has a chat template, which renders every prompt as the same tokens."""
-
-    def apply_chat_template(self, messages: Any, **_: Any) -> list[int]:
-        return PROMPT_IDS
-
-
 class Sampler:
     """A loaded model that samples what it is told to, and remembers the ids that it was sent."""
 
-    model_config = SimpleNamespace(max_model_len=4096)
-
-    def __init__(self, sampled: Callable[[Any], Pieces], finish: str | None = None) -> None:
-        self.engine = self
-        self.tokenizer = Tokenizer()
+    def __init__(self, sampled: Callable[[Any], Pieces], finish: str | None = None, context: int = 4096) -> None:
+        self.served = self.client = self.records = self
+        self.tokenizer = Merging()
         self.token_texts = TokenTexts(self.tokenizer)
         self.sampled = SampledTokens(self.token_texts)
+        self.not_watched, self.context = None, context
         self._sampled, self._finish = sampled, finish
         self.params: Any = None  # of the last request
         self.requests: list[list[int]] = []  # beginnings, without the prompt
         self.replies: list[list[int]] = []  # what was sampled after them
 
-    def acquire(self) -> None:
+    async def acquire(self) -> Any:
+        return self
+
+    def release(self) -> None:
         """It is always loaded."""
 
-    release = acquire
-
-    async def summary(self, request: WatchRequest | None, tokens: int) -> Summary | None:
-        """No path is watched here."""
-        return None
+    async def rendered(self, _: Any, body: dict[str, Any], *, chat: bool) -> in_process.RenderedRequest:
+        """What vLLM's own server makes of a request."""
+        params = Parameters(stop=body.get("stop"), max_tokens=body.get("max_tokens", 4000), skip_special_tokens=True)
+        return in_process.RenderedRequest(None, None, {"prompt_token_ids": PROMPT_IDS}, params, {})
 
     async def generate(self, inputs: dict[str, list[int]], params: Any, _: str) -> AsyncIterator[Any]:
         """Pieces up to a stop text; the tokens of that are part of the ids and not of the text."""
@@ -186,17 +163,26 @@ class Sampler:
         return self.token_texts.decoded(token for piece in pieces for token in piece)
 
 
-def loaded(
-    sampled: Callable[[Any], Pieces], finish: str | None = None, **options: Any
-) -> tuple[in_process.VLLM, Sampler]:
-    engine, sampler = in_process.VLLM("tiny", **options), Sampler(sampled, finish)
-    engine._loaded = sampler  # type: ignore[assignment]
-    return engine, sampler
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Load:
+    def load(
+        sampled: Callable[[Any], Pieces], finish: str | None = None, context: int = 4096, **options: Any
+    ) -> tuple[in_process.VLLM, Sampler]:
+        engine, sampler = in_process.VLLM("tiny", **options), Sampler(sampled, finish, context)
+        engine._loaded = sampler  # type: ignore[assignment]
+        monkeypatch.setattr(in_process, "rendered", sampler.rendered)
+        return engine, sampler
+
+    return load
 
 
-def scripted(*replies: Pieces, **options: Any) -> tuple[in_process.VLLM, Sampler]:
-    remaining = iter(replies)
-    return loaded(lambda params: next(remaining), **options)
+@pytest.fixture
+def scripted(loaded: Load) -> Load:
+    def load(*replies: Pieces, **options: Any) -> tuple[in_process.VLLM, Sampler]:
+        remaining = iter(replies)
+        return loaded(lambda params: next(remaining), **options)
+
+    return load
 
 
 def read(parts: TokenStream) -> tuple[str, Any]:
@@ -214,65 +200,67 @@ def continued(engine: in_process.VLLM, beginning: Any, options: ExtendOptions = 
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
-def test_the_end_has_the_text_and_the_counts(finish: str) -> None:
-    engine, sampler = scripted([[*b"42"]], [[*b"42"]], finish=finish)
-    text, end = read(engine.stream(PLAIN, seed=1))
+def test_the_end_has_the_text_and_the_counts(finish: str, scripted: Load) -> None:
+    end = [SPECIAL] if finish == "stop" else []  # the token that ends a reply is not part of its text
+    engine, sampler = scripted([[*b"42", *end]], [[*b"42"]], finish=finish)
+    text, last = read(engine.stream(PLAIN, seed=1))
     assert not sampler.params.detokenize
-    assert (text, end) == ("42", End(finish, "42", stop_text="", prompt_tokens=3, cached_tokens=1))
-    text, end = read(engine.extend(PLAIN, "so", OPTIONS, seed=1))
-    assert (text, end) == ("42", End(finish, stop_text="", prompt_tokens=5, cached_tokens=1))
+    assert (text, last) == ("42", End(finish, "42", stop_text="", prompt_tokens=3, cached_tokens=1))
+    text, last = read(engine.extend(PLAIN, "so", OPTIONS, seed=1))
+    assert (text, last) == ("42", End(finish, stop_text="", prompt_tokens=5, cached_tokens=1))
 
 
-def test_a_path_that_vllm_gives_up_is_an_error() -> None:
+def test_a_path_that_vllm_gives_up_is_an_error(loaded: Load) -> None:
     engine, _ = loaded(lambda _: [[*b"42"]], finish="abort")
     for parts in (engine.stream(PLAIN, seed=1), engine.extend(PLAIN, "so", OPTIONS, seed=1)):
         with pytest.raises(EngineError, match="finish reason 'abort'"):
             read(parts)
 
 
-def test_a_watched_path_ends_with_its_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watched_path_ends_with_its_summary(monkeypatch: pytest.MonkeyPatch, scripted: Load) -> None:
     engine, sampler = scripted([[*b"42"]])
     seen = Summary(2, 3.0, 4.0)
 
-    async def summary(request: WatchRequest, tokens: int) -> Summary:
+    async def summary(_: Any, request: WatchRequest, tokens: int) -> Summary:
         assert (request.window, tokens) == (16, 2)
         return seen
 
-    monkeypatch.setattr(sampler, "summary", summary, raising=False)
+    monkeypatch.setattr(in_process.ServedEngine, "_summary", summary)
     monkeypatch.setattr(sampler, "with_progress", lambda outputs, key: outputs, raising=False)
     text, end = read(engine.stream(replace(PROMPT, watch=WatchOptions(16, None)), seed=1))
     assert (text, end.summary, sampler.params.logprobs) == ("42", seen, None)
 
 
-def test_a_prompt_is_encoded_once_and_again_when_a_message_is_changed() -> None:
+def test_a_prompt_is_rendered_once_and_again_when_a_message_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
 
-    def apply(messages: list[dict[str, Any]], **_: Any) -> list[int]:
-        calls.append(messages)
-        return list(messages[0]["content"].encode())
+    async def rendered(_: Any, body: dict[str, Any], *, chat: bool) -> Any:
+        calls.append(body["messages"][0]["content"])
 
-    engine, message = in_process.VLLM("tiny"), {"role": "user", "content": "a"}
-    engine._loaded.tokenizer = SimpleNamespace(apply_chat_template=apply)
-    assert [engine._prompt_ids(Prompt((message,))) for _ in range(2)] == [[97], [97]]
-    assert len(calls) == 1
-    message["content"] = "b"
-    assert engine._prompt_ids(Prompt((message,))) == [98]
+    monkeypatch.setattr(in_process, "rendered", rendered)
+
+    async def use() -> None:
+        engine, message = in_process.ServedEngine(None, "tiny", {}), {"role": "user", "content": "a"}
+        engine.served = SimpleNamespace()  # type: ignore[assignment]
+        for content in ("a", "a", "b"):
+            message["content"] = content
+            await engine._rendered(Prompt((message,)))
+
+    asyncio.run(use())
+    assert calls == ["a", "b"]
 
 
-def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sampler, "model_config", SimpleNamespace(max_model_len=4))
-    engine, _ = scripted()
+def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(scripted: Load) -> None:
+    engine, _ = scripted(context=4)
     assert continued(engine, "so") == ("", End("length"))
-    monkeypatch.setattr(Sampler, "model_config", SimpleNamespace(max_model_len=2))
-    with pytest.raises(EngineRejected, match="the prompt has 3 tokens, but the model takes at most 2 in all"):
-        continued(engine, "")
 
 
-def test_parameters_that_vllm_refuses_are_named() -> None:
-    engine, _ = scripted(extra={"no_such_name": 1})
-    for parts in (engine.stream(PROMPT, seed=1), engine.extend(PROMPT, "so ", OPTIONS, seed=1)):
-        with pytest.raises(EngineRejected, match=r"vLLM refused the sampling parameters: .*'no_such_name'"):
-            read(parts)
+def test_what_vllm_refuses_and_its_failures_are_errors_of_ours(loaded: Load) -> None:
+    for raised, error in ((ValueError("bad words"), EngineRejected), (VLLMError("it is dead"), EngineError)):
+        engine, _ = loaded(lambda _, raised=raised: (_ for _ in ()).throw(raised))
+        for parts in (engine.stream(PLAIN, seed=1), engine.extend(PLAIN, "so ", OPTIONS, seed=1)):
+            with pytest.raises(error, match=str(raised)):
+                read(parts)
 
 
 ANSWER = [[*b"7 END 8"]]
@@ -285,7 +273,7 @@ ANSWER = [[*b"7 END 8"]]
         ({"stop": ["END"], "detokenize": False}, "7 "),
     ],
 )  # fmt: skip
-def test_a_path_ends_at_the_stop_text(extra: dict[str, Any], text: str) -> None:
+def test_a_path_ends_at_the_stop_text(extra: dict[str, Any], text: str, scripted: Load) -> None:
     assert read(scripted(ANSWER, extra=extra)[0].stream(PLAIN, seed=1))[0] == text
 
 
@@ -294,7 +282,7 @@ def test_a_path_ends_at_the_stop_text(extra: dict[str, Any], text: str) -> None:
     [([], (), "7 END 8"), (["END"], (), "7 "), ([], ("8",), "7 END ")],
 )
 def test_a_continuation_ends_at_its_stop_texts_or_at_those_of_the_engine(
-    own: list[str], stop: tuple[str, ...], text: str
+    own: list[str], stop: tuple[str, ...], text: str, scripted: Load
 ) -> None:
     engine, sampler = scripted(ANSWER, extra={"stop": own})
     assert continued(engine, "so ", replace(OPTIONS, stop=stop))[0] == text
@@ -304,7 +292,7 @@ def test_a_continuation_ends_at_its_stop_texts_or_at_those_of_the_engine(
 # -- what vLLM receives for a continuation: the ids that it sampled, not the text encoded again
 
 
-def test_a_continuation_is_continued_with_the_ids_that_were_sampled() -> None:
+def test_a_continuation_is_continued_with_the_ids_that_were_sampled(scripted: Load) -> None:
     engine, sampler = scripted([[*b"ab"], [ord("c")]], [[ord(".")]], [[SPECIAL]])
     assert continued(engine, "")[0] == "abc"
     text, end = continued(engine, "abc")
@@ -314,7 +302,7 @@ def test_a_continuation_is_continued_with_the_ids_that_were_sampled() -> None:
     assert ids_of("abc") != [*b"abc"]
 
 
-def test_a_line_that_ended_at_a_stop_text() -> None:
+def test_a_line_that_ended_at_a_stop_text(scripted: Load) -> None:
     """Such a line is decoded by vLLM, and lacks the line feed, which is part of its last token."""
     engine, sampler = scripted([[*b"ab"], [END_OF_LINE]], [[SPECIAL]], [[SPECIAL]], [[AB, BLANK_LINE]])
     line = replace(OPTIONS, stop=("\n",))
@@ -349,7 +337,7 @@ def lines(params: Any) -> Pieces:
         "mur+sc:runs=3,candidates=2,max_steps=4",
     ],
 )
-def test_a_search_sends_only_ids_that_were_sampled(strategy: str) -> None:
+def test_a_search_sends_only_ids_that_were_sampled(strategy: str, loaded: Load) -> None:
     engine, sampler = loaded(lines)
     out = asyncio.run(se.aask(PROMPT, engine, strategy, parallel=4, window=4, extract=lambda text: text[:1] or None))
     assert out.failed == 0

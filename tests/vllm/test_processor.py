@@ -1,14 +1,12 @@
-"""The monitor's test of itself passes for the real processor, and finds processors that are called in another way."""
+"""The processor with vLLM's own types (`.ci/vllm .ci/inprocess`): its test of itself passes, and finds changes."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
-from enum import Enum
+from importlib.metadata import entry_points
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from sureenough.errors import UsageError
@@ -18,72 +16,53 @@ if TYPE_CHECKING:
     import torch
 else:
     torch = require("torch")
+    pytest.importorskip("vllm.v1.worker.gpu.sample.logits_processor", exc_type=ImportError)
 
-from sureenough.vllm.monitor import BatchMonitor
-from tests.vllm.stored import replace_modules
+from sureenough.vllm import processor
+from sureenough.vllm.processor import V1Processor, WatchProcessor, check_decisions
 
-PROCESSOR = "sureenough.vllm.processor"
-
-
-class SamplingParams(SimpleNamespace):
-    """As much of vLLM's as the processor reads."""
-
-    def __init__(self, extra_args: Any = None, stop_token_ids: Any = None) -> None:
-        plain = {"n": 1, "ignore_eos": False, "min_tokens": 0, "eos_token_id": None}
-        super().__init__(extra_args=extra_args, stop_token_ids=stop_token_ids, **plain)
+CPU = torch.device("cpu")
 
 
-class MoveDirectionality(Enum):
-    SWAP = 1
+def config(vocabulary: int) -> Any:
+    return SimpleNamespace(
+        speculative_config=None, parallel_config=SimpleNamespace(), scheduler_config=SimpleNamespace(max_num_seqs=4),
+        model_config=SimpleNamespace(get_vocab_size=lambda: vocabulary),
+    )  # fmt: skip
 
 
-@pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Runs the test on the real processor, with some of its methods replaced."""
-    processors = {"BatchUpdate": SimpleNamespace, "LogitsProcessor": object, "MoveDirectionality": MoveDirectionality}
-    modules: dict[str, dict[str, Any]] = {
-        "vllm": {"SamplingParams": SamplingParams},
-        "vllm.v1.sample.logits_processor": processors,
-        "vllm.v1.worker.gpu_input_batch": {"InputBatch": object},
+def states(vocabulary: int) -> Any:
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcRequestState
+
+    unread: Any = None
+    lengths: Any = SimpleNamespace(np=np.zeros(4, np.int32))
+    return LogitsProcRequestState(
+        device=CPU, max_num_reqs=4, vocab_size=vocabulary, all_token_ids=unread, prompt_len=lengths,
+        prefill_len=lengths, total_len=unread,
+    )  # fmt: skip
+
+
+def check(runner: str, vocabulary: int = 500) -> None:
+    trials = {
+        "V1": lambda: processor._V1Trial(config(vocabulary), CPU),
+        "V2": lambda: processor._V2Trial(config(vocabulary), states(vocabulary)),
     }
-    replace_modules(monkeypatch, modules)
-    monkeypatch.delitem(sys.modules, PROCESSOR, raising=False)
-    module = importlib.import_module(PROCESSOR)
-
-    def run(vocabulary: int = 500, **replaced: Any) -> None:
-        processor = module.WatchProcessor.__new__(module.WatchProcessor)
-        processor.monitor = BatchMonitor(4, 64, torch.device("cpu"))
-        for name, method in replaced.items():
-            monkeypatch.setattr(processor, name, method.__get__(processor))
-        module.check_decisions(processor, vocabulary, torch.device("cpu"))
-
-    yield run
-    sys.modules.pop(PROCESSOR, None)
+    check_decisions(trials[runner], config(vocabulary), CPU)
 
 
 @pytest.mark.parametrize("vocabulary", [20, 500, 151_936])
-def test_the_real_processor_passes(vocabulary: int, check: Callable[..., None]) -> None:
-    check(vocabulary)
+@pytest.mark.parametrize("runner", ["V1", "V2"])
+def test_the_real_processor_passes(runner: str, vocabulary: int) -> None:
+    check(runner, vocabulary)
 
 
-def deaf_to_moves(self: Any, update: Any) -> None:
-    type(self).update_state(self, SimpleNamespace(**vars(update) | {"moved": []}))
-
-
-def unchanged(self: Any, logits: torch.Tensor) -> torch.Tensor:
+def unchanged(self: Any, logits: torch.Tensor, *_: Any) -> torch.Tensor:
     return logits
 
 
-def ends_at_once(self: Any, logits: torch.Tensor) -> torch.Tensor:
+def ends_at_once(self: Any, logits: torch.Tensor, *_: Any) -> torch.Tensor:
     logits[:, 1] = 1e20
     return logits
-
-
-def ends_both(self: Any, logits: torch.Tensor) -> torch.Tensor:
-    result: torch.Tensor = self.monitor.step(logits)
-    if bool((result[:, 1] > 1e10).any()):
-        result[:, 1] = 1e20
-    return result
 
 
 def refuses(self: Any, *_: object) -> None:
@@ -91,18 +70,43 @@ def refuses(self: Any, *_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replaced", "problem"),
+    ("method", "replacement", "problem"),
     [
-        ({"update_state": deaf_to_moves}, "did not end at token 7"),
-        ({"apply": unchanged}, "did not end at token 7"),
-        ({"apply": ends_at_once}, "a path ended at token 1"),
-        ({"apply": ends_both}, "a path that is not watched were changed at token 7"),
-        ({"update_state": refuses}, "TypeError: an interface that changed"),
-        ({"validate_params": refuses}, "TypeError: an interface that changed"),
+        ("apply", unchanged, "did not end at token 7"),
+        ("apply", ends_at_once, "a path ended at token 1"),
+        ("apply", refuses, "TypeError: an interface that changed"),
     ],
 )
+@pytest.mark.parametrize(("runner", "owner"), [("V1", V1Processor), ("V2", WatchProcessor)])
 def test_a_processor_that_is_called_in_another_way_is_found(
-    replaced: dict[str, Any], problem: str, check: Callable[..., None]
+    runner: str, owner: Any, method: str, replacement: Any, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(owner, method, replacement)
     with pytest.raises(UsageError, match=f"the monitor's test of itself failed inside vLLM .*: .*{problem}"):
-        check(**replaced)
+        check(runner)
+
+
+def test_each_runner_gets_its_own_interface_from_one_entry_point() -> None:
+    from vllm.v1.worker.gpu.sample.logits_processor.loader import _load_v2_logitsprocs_plugins
+
+    assert WatchProcessor in _load_v2_logitsprocs_plugins()  # which refuses classes of the other interface
+    assert isinstance(WatchProcessor(config(500), states(500)), WatchProcessor)
+    pinned: Any = False
+    assert isinstance(WatchProcessor(config(500), CPU, pinned), V1Processor)
+    (general,), (endpoint,) = (
+        entry_points(group=f"vllm.{group}", name="sureenough") for group in ("general_plugins", "endpoint_plugins")
+    )
+    assert callable(general.load())
+    assert endpoint.load().name == "sureenough"
+
+
+def test_what_vllm_calls_is_what_we_have() -> None:
+    """Every method of the second runner's interface, with its arguments."""
+    from inspect import signature
+
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
+
+    for name in ("validate_params", "add_request", "apply"):
+        assert list(signature(getattr(WatchProcessor, name)).parameters) == list(
+            signature(getattr(LogitsProcessor, name)).parameters
+        )

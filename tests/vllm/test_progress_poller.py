@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.watch import client
 from sureenough.engines.watch.client import MAX_FAILURES, InterruptibleBody, ProgressPoller, Watcher
-from sureenough.engines.watch.protocol import SOCKET_ENV, Progress
-from sureenough.vllm.middleware import RecordsMiddleware
-from sureenough.vllm.records import PathRecords, serve_records
-from tests.vllm.stored import add_token
+from sureenough.engines.watch.protocol import Progress
+from sureenough.vllm import endpoint
+from sureenough.vllm.reader import RecordsReader
+from sureenough.vllm.records import PathRecords
+from tests.vllm.stored import Client, add_token
 
 LONG = 30.0  # nothing here takes that long
 PATHS = 3
@@ -45,7 +47,7 @@ class Content:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PROGRESS_SECONDS", 0.01)
-    monkeypatch.setattr("sureenough.vllm.records.PROGRESS_SECONDS", 0.02)
+    monkeypatch.setattr(endpoint, "PROGRESS_SECONDS", 0.02)
 
 
 def test_bytes_and_progress_come_in_any_order() -> None:
@@ -123,8 +125,8 @@ class Growing:
         self.records, self.keys, self.tokens = records, list[str](), 0
         self.ended = asyncio.Event()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        key = json.loads((await receive())["body"])["vllm_xargs"]["sure_key"]
+    async def chat(self, request: Request) -> JSONResponse:
+        key = (await request.json())["vllm_xargs"]["sure_key"]
         self.records.start_path(len(self.keys), key, trace=False)
         self.keys.append(key)
         if len(self.keys) == PATHS:
@@ -132,8 +134,7 @@ class Growing:
         await self.ended.wait()
         message = {"role": "assistant", "content": "It is 7."}
         usage = {"prompt_tokens": 9, "completion_tokens": self.tokens}
-        whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
-        await JSONResponse(whole)(scope, receive, send)
+        return JSONResponse({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})
 
     def grow(self) -> None:
         """Two tokens of every path."""
@@ -181,12 +182,10 @@ async def served(app: Any) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("way", ["polled", "polls refused", "polls refused before"])
 @pytest.mark.parametrize("signals", [True, False])
-def test_paths_are_counted_with_polls_and_without(
-    way: str, signals: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
+def test_paths_are_counted_with_polls_and_without(way: str, signals: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     records = PathRecords(2 * PATHS)
-    serve_records(records, str(tmp_path / "records.sock"))
+    plugin = endpoint.Endpoints.__new__(endpoint.Endpoints)
+    plugin.watches, plugin.limit = True, 1 << 20
     watched = replace(PROMPT, signals=signals, watch=WatchOptions(4, Gate()))
 
     async def path(engine: Any, seed: int, grown: list[int]) -> list[Any]:
@@ -198,7 +197,11 @@ def test_paths_are_counted_with_polls_and_without(
 
     async def use() -> None:
         vllm = Growing(records)
-        recorder = Recorder(RecordsMiddleware(vllm), refuses=way != "polled")
+        plugin.records = RecordsReader(Client(records))
+        app = Starlette(routes=[Route("/v1/chat/completions", vllm.chat, methods=["POST"])])
+        plugin.attach_router(app)
+        app.router.routes.reverse()  # vLLM itself puts a plug-in's routes in the place of its own
+        recorder = Recorder(app, refuses=way != "polled")
         async with served(recorder) as url, OpenAI(url, "tiny").open(parallel=PATHS) as engine:
             assert isinstance(engine.watcher, Watcher)
             engine.watcher.poller.failed = way == "polls refused before"

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import threading
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starlette.responses import JSONResponse
 
-import sureenough
 from sureenough.core.confidence import scan
 from sureenough.core.pruning import Tier
-from sureenough.engines.watch.protocol import (
-    PROTOCOL_VERSION,
-    SOCKET_ENV,
-    UNKNOWN_PATH,
-    K,
-    MissingRecord,
-    PathRecord,
-    Progress,
-    parse_summary,
-)
+from sureenough.engines.watch import client as client_module
+from sureenough.engines.watch.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, Progress, parse_summary
+from sureenough.vllm import reader as reader_module
 from sureenough.vllm import records as module
-from sureenough.vllm.middleware import RecordsMiddleware
-from sureenough.vllm.records import (
-    FINISHED_BYTES,
-    MAX_PENDING,
-    MonitorReader,
-    PathRecords,
-    Traces,
-    serve_records,
-)
-from tests.vllm.stored import add_token, record_of
+from sureenough.vllm.reader import RecordsReader
+from sureenough.vllm.records import FINISHED_BYTES, MAX_PENDING, PathRecords, Traces
+from tests.vllm.stored import Client, add_token, record_of, started
 
 
 class Arrival:
@@ -84,16 +65,13 @@ def test_a_record_outlives_its_slot() -> None:
     assert record_of(records, "next-one-") == MissingRecord("it was lost")
 
 
-def test_readers_wait_for_a_pending_copy_and_the_engine_does_not() -> None:
+def test_readers_leave_a_pending_copy_to_later() -> None:
     records, arrival = PathRecords(1), Arrival()
     records.start_path(0, "some-path", trace=False)
     add_token(records, 0, 0, 4.0, copied=arrival)
-    results: list[Any] = []
-    reader = threading.Thread(target=lambda: results.append(record_of(records, "some-path", 1)))
-    reader.start()
+    assert record_of(records, "some-path", 1) is None
     arrival.happened.set()
-    reader.join(10)
-    assert results == [PathRecord(1, 4.0, 5.0, 0, None, 0.5, 4.0)]
+    assert record_of(records, "some-path", 1) == PathRecord(1, 4.0, 5.0, 0, None, 0.5, 4.0)
 
 
 def test_the_engine_never_waits_while_there_is_room() -> None:
@@ -165,9 +143,6 @@ def test_the_latest_record_is_kept_even_if_it_is_too_large(monkeypatch: pytest.M
     assert record_of(records, "small-path") is None
 
 
-# -- over the socket and over HTTP
-
-
 def recorded() -> PathRecords:
     records, totals = PathRecords(2), np.zeros(2)
     records.start_path(0, "warm-up-path", trace=True)
@@ -200,164 +175,86 @@ def test_a_summary_is_exact() -> None:
     assert (pruned.mean_peak, pruned.mean_conf) == (0.5, 9.0)
 
 
-async def get(path: str) -> tuple[int, Any]:
-    async def elsewhere(scope: Any, receive: Any, send: Any) -> None:
-        await JSONResponse("elsewhere", 418)(scope, receive, send)
+# -- by the client of the engines
 
-    transport = httpx.ASGITransport(app=RecordsMiddleware(elsewhere))
-    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-        response = await client.get(path)
-    return response.status_code, response.json()
+KEYS = [f"path-of-engine-{number}" for number in range(20)]
 
 
-def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    socket_path = str(tmp_path / "records.sock")
-    monkeypatch.setattr(module, "ARRIVAL_SECONDS", 0.1)
-
-    unknown = (404, {"lost": UNKNOWN_PATH})
-    info = {"sureenough": sureenough.__version__, "protocol": PROTOCOL_VERSION, "k": K, "window": 2048}
-
-    async def use() -> None:
-        assert await get("/v1/sureenough") == (418, "elsewhere")  # there is no monitor
-        monkeypatch.setenv(SOCKET_ENV, socket_path)
-        assert await get("/v1/sureenough/paths/warm-up-path") == unknown  # the socket is not served yet
-        serve_records(recorded(), socket_path)
-        assert await get("/v1/sureenough") == await get("/sureenough") == (200, info)
-        assert await get("/v1/sureenough/paths/warm-up-path") == (200, {**json_of("warm-up-path"), "engine": 0})
-        assert (await get("/v1/sureenough/paths/pruned-path-"))[1]["tier"] == 1
-        assert await get("/v1/sureenough/paths/path-of-others") == unknown
-        assert "error" in (await get("/v1/sureenough/paths/%2e%2e"))[1], "that is not a key"
-        assert (await get("/v1/sureenough/else"))[0] == 404
-        assert await get("/v1/models") == (418, "elsewhere")
-        assert (Path(socket_path).stat().st_mode & 0o777) == 0o600
-
-    asyncio.run(asyncio.wait_for(use(), 60))
-
-
-# -- many engines and paths, some of which do not respond
-
-ENGINES = 20
-KEYS = [f"path-of-engine-{number}" for number in range(ENGINES)]
-
-
-@pytest.fixture
-def engines(tmp_path: Path) -> str:
-    """The address of engines, each of which has run one path."""
-    address = str(tmp_path / "records.sock")
-    for number, key in enumerate(KEYS):
-        records = PathRecords(1)
-        records.start_path(0, key, trace=False)
-        add_token(records, 0, 0, 3.0)
-        serve_records(records, address, number)
-    return address
-
-
-def check(address: str, *more: str) -> list[Progress | None]:
-    """Every record is read; returns the progress of all paths and of `more`."""
-
-    async def use() -> list[Progress | None]:
-        reader = MonitorReader(address)
-        found = await asyncio.gather(*(reader.record(key, 1) for key in KEYS))
-        assert [(one["tokens"], one["engine"]) for one in found] == [(1, number) for number in range(ENGINES)]
-        return await reader.request_progress([*KEYS, *more])
+def read_all(reader: RecordsReader, keys: Sequence[str], tokens: int = 1) -> list[dict[str, Any]]:
+    async def use() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(reader.record(key, tokens) for key in keys))
 
     return asyncio.run(asyncio.wait_for(use(), 60))
 
 
-def test_what_is_left_of_engines_that_have_gone_is_no_obstacle(engines: str) -> None:
-    with socket.socket(socket.AF_UNIX) as gone:
-        gone.bind(f"{engines}.30")
-    Path(f"{engines}.31").write_text("not a socket")
-    Path(f"{engines}.32").mkdir()
-    os.symlink("nowhere", f"{engines}.33")
-    assert check(engines, "unknown-path") == [Progress(1, 4.0)] * ENGINES + [None]
+def test_a_record_is_found_whichever_engine_ran_the_path() -> None:
+    client = Client(*(started(PathRecords(1), [key]) for key in KEYS))
+    reader = RecordsReader(client)
+    assert [record["tokens"] for record in read_all(reader, KEYS)] == [1] * len(KEYS)
+    progress = asyncio.run(reader.fetch_known([*KEYS, "unknown-path"]))
+    assert progress == [Progress(1, 4.0)] * len(KEYS) + [None]
 
 
-def test_an_engine_that_hangs_costs_no_record_of_another(engines: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket(socket.AF_UNIX) as hung:  # sorts before most others, takes connections and never replies
-        hung.bind(f"{engines}.100")
-        hung.listen(1_000)
-        monkeypatch.setattr(module, "TIMEOUT", 1e9)  # all paths are known without it
-        assert check(engines) == [Progress(1, 4.0)] * ENGINES
-        monkeypatch.setattr(module, "TIMEOUT", 0.5)
-        assert check(engines, "path-of-the-hung-one") == [Progress(1, 4.0)] * ENGINES + [None]
+def test_paths_that_end_together_share_calls() -> None:
+    keys = [f"path-{slot:08}" for slot in range(200)]
+    client = Client(started(PathRecords(200), keys))
+    assert [record["tokens"] for record in read_all(RecordsReader(client), keys)] == [1] * 200
+    assert [len(paths) for _, paths in client.calls] == [64, 64, 64, 8]
 
 
-def test_a_reader_that_has_gone_leaves_no_traceback() -> None:
-    ours, theirs = socket.socketpair()
-    theirs.sendall(b'{"keys": ["a-path-of-old"]}\n')
-    theirs.close()
-    with ours:
-        module._Handler(ours, None, SimpleNamespace(records=PathRecords(1)))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("reply", [b"nonsense\n", b""])
-def test_an_engine_that_ends_within_its_reply_knows_no_path(engines: str, reply: bytes) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.write(reply)
-        writer.close()
-
-    async def use() -> list[Progress | None]:
-        async with await asyncio.start_unix_server(answer, f"{engines}.40"):
-            return await MonitorReader(engines).request_progress([KEYS[3]])
-
-    assert asyncio.run(asyncio.wait_for(use(), 60)) == [Progress(1, 4.0)]
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> tuple[str, PathRecords]:
-    """The address of one engine with 200 paths of a token each."""
-    records, address = PathRecords(200), str(tmp_path / "records.sock")
-    for slot in range(200):
-        records.start_path(slot, f"path-{slot:08}", trace=slot < 8)
-        add_token(records, slot, 0, 3.0)
-    serve_records(records, address)
-    return address, records
-
-
-def test_paths_that_end_together_share_requests(
-    engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address, _ = engine
-    requests, ask = [], module._ask
-
-    async def counted(socket_path: str, request: dict[str, Any]) -> Any:
-        requests.append(request)
-        return await ask(socket_path, request)
-
-    monkeypatch.setattr(module, "_ask", counted)
+def test_a_record_that_arrives_late_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = started(PathRecords(200), [f"path-{slot:08}" for slot in range(200)])
 
     async def use() -> None:
-        reader = MonitorReader(address)
-        shared = await asyncio.gather(*(reader.record(f"path-{slot:08}", 1) for slot in range(200)))
-        assert len(requests) == 4, "64 in each but the last"
-        assert [record["tokens"] for record in shared] == [1] * 200
-        assert ["signals" in record for record in shared] == [True] * 8 + [False] * 192
-        assert await reader.record("path-00000003", 1) == shared[3]
-
-    asyncio.run(asyncio.wait_for(use(), 60))
-
-
-def test_a_path_without_a_record_delays_no_other(
-    engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its last token arrives late, or never; the others are complete."""
-    address, records = engine
-
-    async def use() -> None:
-        reader = MonitorReader(address)
+        reader = RecordsReader(Client(records))
         late = asyncio.create_task(reader.record("path-00000007", 2))
         others = await asyncio.gather(*(reader.record(f"path-{slot:08}", 1) for slot in range(100, 150)))
         assert [record["tokens"] for record in others] == [1] * 50
         assert not late.done()
-        threading.Timer(0.1, add_token, (records, 7, 1, 3.0)).start()
+        add_token(records, 7, 1, 3.0)
         assert (await late)["tokens"] == 2
-        monkeypatch.setattr(module, "ARRIVAL_SECONDS", 0.1)
-        assert await reader.record("path-00000007", 9) == {"lost": "its last tokens did not arrive"}
+        monkeypatch.setattr(reader_module, "ARRIVAL_SECONDS", 0.1)
         assert await reader.record("no-such-path", 1) == {"lost": UNKNOWN_PATH}
 
     asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_without_an_engine_a_path_has_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "ARRIVAL_SECONDS", 0.1)
+    client = Client()
+    client.broken = True
+    assert read_all(RecordsReader(client), KEYS[:2]) == [{"lost": UNKNOWN_PATH}] * 2
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_path_grows_until_its_output_comes(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that is closed meanwhile closes the generator of its outputs."""
+    monkeypatch.setattr(client_module, "PROGRESS_SECONDS", 0.01)
+    records, ends = started(PathRecords(1), ["some-path"]), list[str]()
+
+    async def outputs(done: asyncio.Event) -> AsyncIterator[str]:
+        try:
+            await done.wait()
+            yield "the output"
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+
+    async def use() -> list[Any]:
+        done, seen = asyncio.Event(), list[Any]()
+        async with aclosing(RecordsReader(Client(records)).with_progress(outputs(done), "some-path")) as parts:
+            async for part in parts:
+                seen.append(part)
+                if len(seen) == 2:
+                    if closed:
+                        break
+                    done.set()
+        return seen
+
+    seen = asyncio.run(asyncio.wait_for(use(), 60))
+    assert seen[:2] == [Progress(1, 4.0)] * 2
+    assert ends == (["cancelled"] if closed else [])
+    assert closed or seen[-1] == "the output"
 
 
 @pytest.fixture(autouse=True)

@@ -231,12 +231,12 @@ def test_doctor_reports_who_watches() -> None:
     checks = {check.name: check for check in bounded(examine(engine()))}
     assert checks["inside"].good
     assert "the server watches its own paths" in checks["inside"].found
-    assert "up to 256 tokens" in checks["inside"].found
+    assert "up to 2048 tokens" in checks["inside"].found
 
 
 def test_a_window_too_long_falls_back_to_log_probabilities() -> None:
     fates = Fates()
-    bounded(se.aask(PROMPT, engine(max_path_tokens=20), DDC, paths=6, window=512, observers=[fates]))
+    bounded(se.aask(PROMPT, engine(max_path_tokens=20), DDC, paths=6, window=4096, observers=[fates]))
     assert not any(fates.summaries.values())
 
 

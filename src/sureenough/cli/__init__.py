@@ -21,7 +21,6 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "ask": "Ask a model and watch the vote.",
         "serve": "Serve consensus to OpenAI clients.",
         "doctor": "Check that a server returns what strategies need.",
-        "serve-vllm": "Serve a model with vLLM that watches its own paths.",
     },
     "Measure": {
         "record": "Sample many questions into a pool.",
@@ -40,7 +39,6 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 VERBS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "answers": {"ignore_unknown_options": True},  # -1 is an answer
-    "serve-vllm": {"allow_extra_args": True, "ignore_unknown_options": True},
 }
 
 

@@ -1,55 +1,56 @@
-"""vLLM in this process as an engine: `VLLM("Qwen/Qwen3-4B")`. Closing a path's generator aborts its request.
+"""A model that vLLM runs in this process, as an engine: inside vLLM's own server, and for notebooks as `VLLM(...)`.
 
-The monitor watches the paths of a run, which come back as a count, a text and a summary; a path outside a run comes
-with the signals of its tokens. Text is decoded once, at a path's end.
+vLLM's own server layer makes the prompt and the sampling parameters of a request, and reads its reply: chat template,
+generation_config, LoRA names, tools and reasoning are its own. The monitor watches the paths of a run, which come back
+as a count, their tokens and a summary. Text is decoded once, at a path's end. Closing a path aborts its request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.engines.base import End, Engine, ExtendOptions, Part, Piece, Prompt, Report, TokenStream
 from sureenough.engines.openai.logprobs import floored, token_signals
-from sureenough.engines.openai.reply import to_end_of_token
-from sureenough.engines.openai.wire import FINISH_REASONS
-from sureenough.engines.watch.client import settled_counts
+from sureenough.engines.openai.reply import MessageText, ReasoningFields, to_end_of_token
+from sureenough.engines.openai.wire import FINISH_REASONS, Choice, Delta, FunctionDelta, ToolCallDelta
 from sureenough.engines.watch.protocol import (
     GROUP_ARGUMENT,
-    LOGITS_PROCESSOR,
-    SCHEDULER,
+    LONGEST_WINDOW,
     K,
     Progress,
     WatchRequest,
     is_countable,
+    is_watchable,
     parse_summary,
-    server_environment,
 )
 from sureenough.errors import EngineError, EngineRejected, UsageError
 from sureenough.vllm import check_version
-from sureenough.vllm.records import MonitorReader
+from sureenough.vllm.processor import configuration_problem
+from sureenough.vllm.reader import RecordsReader
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence, TokenTexts
+
+_numbers: Final = count()  # of requests: their names must differ
 
 
 class GrowingPath:
     """What has come of one path."""
 
-    def __init__(self, k: int | None, sequence: TokenSequence | None = None) -> None:
+    def __init__(self, k: int | None, sequence: TokenSequence | None = None, *, withheld: bool = False) -> None:
         self.ids: list[int] = []
         self.k = k  # candidates whose log-probabilities come with a token; None: not even its own does
         self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
-        self.finish = "stop"
+        self._withheld = withheld  # the text is not passed on: it is read at the end
+        self.finish, self.text = "stop", ""
         self.stop_text = ""  # at which it ended
-        self.tokens = self.length = 0  # passed on, and the characters of their text
+        self.tokens = 0  # passed on
         self.cached_tokens: int | None = None
 
     def add(self, output: Any) -> Part | None:
@@ -66,12 +67,14 @@ class GrowingPath:
         else:  # vLLM's text is empty unless it decodes the path as it grows
             texts = [delta.text or "", *[""] * (len(delta.token_ids) - 1)]
         text = "".join(texts)
-        self.length += len(text)
+        self.text += text
+        if self._withheld:
+            text, texts = "", [""] * len(texts)
         if self.k is None or not delta.token_ids:
             return self._count(len(self.ids), text)
         return _piece(texts, delta.logprobs, self.k or 1)
 
-    def end(self, prompt_tokens: int, text: str, stop_text: str, summary: Summary | None = None) -> End:
+    def end(self, prompt_tokens: int, text: str, summary: Summary | None = None, *, stop_text: str = "") -> End:
         """Its end, with text that is still missing."""
         finish, cached = FINISH_REASONS[self.finish], self.cached_tokens
         return End(
@@ -94,95 +97,315 @@ def _piece(texts: Sequence[str], flat: Any, k: int) -> Piece:
     return Piece(tokens, [floored(flat.logprobs[start]) for start in flat.start_indices])
 
 
-# A model that vLLM has loaded into this process, and the records of the monitor that watches its paths.
+class ServedModel:
+    """What all requests of one vLLM share: its engine, and the layer of its server that reads and writes messages."""
+
+    def __init__(self, client: Any, state: Any) -> None:
+        """Take the client of an engine, and what vLLM's `init_app_state` has set for it."""
+        self.client, self.chat, self.completion = client, state.openai_serving_chat, state.openai_serving_completion
+        self.names = state.openai_serving_models
+        self.records = RecordsReader(client)
+        self.tokenizer = self.chat.renderer.tokenizer
+        self.token_texts = TokenTexts(self.tokenizer)
+        self.sampled = SampledTokens(self.token_texts)
+        self.not_watched = configuration_problem(client.vllm_config)
+
+    @property
+    def context(self) -> int:
+        return int(self.client.model_config.max_model_len)
+
+
+@dataclass(frozen=True)
+class RenderedRequest:
+    """A request as vLLM's server would hand it to the engine, but for the seed."""
+
+    serving: Any
+    request: Any
+    inputs: Any
+    params: Any
+    arguments: dict[str, Any]  # of `generate`
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self.inputs["prompt_token_ids"])
+
+    def parser(self, tokenizer: Any) -> Any:
+        """VLLM's parser of this model's reasoning and tool calls; None if its server has none."""
+        if getattr(self.serving, "parser_cls", None) is None:
+            return None
+        kwargs = self.serving._effective_chat_template_kwargs(self.request)
+        return self.serving._make_parser(self.request, tokenizer, kwargs)
+
+
+async def rendered(served: ServedModel, body: dict[str, Any], *, chat: bool) -> RenderedRequest:
+    """VLLM's own reading of a request with these fields; an error if it refuses them."""
+    from pydantic import ValidationError
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+    from vllm.entrypoints.serve.engine.protocol import ErrorResponse
+    from vllm.entrypoints.serve.utils.api_utils import get_max_tokens
+    from vllm.exceptions import VLLMClientError
+
+    serving = served.chat if chat else served.completion
+    try:
+        request = (ChatCompletionRequest if chat else CompletionRequest).model_validate(body)
+        reply = await (serving.render_chat_request(request) if chat else serving.render_completion_request(request))
+        if isinstance(reply, ErrorResponse):
+            raise EngineRejected(f"vLLM refused the request: {reply.error.message}")
+        (inputs,) = reply[1] if chat else reply
+        wanted = request.max_tokens
+        if chat and request.max_completion_tokens is not None:
+            wanted = request.max_completion_tokens
+        length, limit = serving._extract_prompt_len(inputs), serving.override_max_tokens
+        most = get_max_tokens(served.context, wanted, length, serving.default_sampling_params, limit)
+        params = request.to_sampling_params(most, serving.default_sampling_params)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise EngineRejected(f"vLLM refused the request: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ValueError, TypeError, VLLMClientError) as error:
+        raise EngineRejected(f"vLLM refused the request: {error}") from None
+    if most < 1:
+        raise EngineRejected(f"the prompt has {length} tokens, but the model takes at most {served.context} in all")
+    arguments: dict[str, Any] = {"lora_request": serving._maybe_get_adapters(request)}
+    made = RenderedRequest(serving, request, inputs, params, arguments)
+    if chat:
+        parser, kwargs = made.parser(served.tokenizer), serving._effective_chat_template_kwargs(request)
+        arguments |= serving._engine_reasoning_kwargs(request, parser, kwargs, made.ids)
+    return made
+
+
+class ServedEngine(Engine):
+    """Paths of a served model, with these sampling parameters: fields of a request to vLLM's server."""
+
+    longest_window = LONGEST_WINDOW
+    stream_interval = 1  # tokens per output of continuations
+
+    def __init__(
+        self, served: ServedModel | None, model: str, sampling: Mapping[str, Any], *,
+        max_path_tokens: int | None = None, chat: bool = True, window: int | None = None,
+    ) -> None:  # fmt: skip
+        self.served, self.model, self._sampling = served, model, dict(sampling)
+        self.max_path_tokens, self.chat, self.window = max_path_tokens, chat, window
+        self._latest: tuple[Any, asyncio.Task[RenderedRequest]] | None = None  # the paths of a run share their prompt
+
+    def model_name(self) -> str:
+        return self.model
+
+    def sampling(self) -> dict[str, Any]:
+        return self._sampling
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def _model(self) -> ServedModel:
+        assert self.served is not None  # the engine is open
+        return self.served
+
+    def _rendered(self, prompt: Prompt) -> asyncio.Task[RenderedRequest]:
+        if self._latest is None or self._latest[0] != prompt.messages:
+            limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
+            body = {"model": self.model, **limit, **self._sampling}
+            # A copy: the caller may change a message and ask again.
+            messages = deepcopy(prompt.messages)
+            body |= {"messages": [dict(message) for message in messages]} if self.chat else {"prompt": prompt.text}
+            rendering = asyncio.ensure_future(rendered(self._model, body, chat=self.chat))
+            rendering.add_done_callback(lambda task: task.cancelled() or task.exception())  # all of its paths may leave
+            self._latest = messages, rendering
+        return self._latest[1]
+
+    def _watch_request(self, prompt: Prompt, name: str) -> WatchRequest | None:
+        """How the monitor is to watch a path; None if it must not, or cannot."""
+        if prompt.watch is None or self._model.not_watched is not None:
+            return None
+        if not prompt.signals and not is_countable(self._sampling):
+            return None
+        request = WatchRequest.of(name, prompt.watch, signals=prompt.signals)
+        watchable = request.window <= LONGEST_WINDOW and is_watchable(self._sampling, request.to_arguments())
+        return request if watchable else None
+
+    # -- paths
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
+        """Grow one path."""
+        async with self:
+            made = await asyncio.shield(self._rendered(prompt))
+            name = f"path-{next(_numbers):08}-{seed}"
+            request = self._watch_request(prompt, name)
+            changes = {"seed": seed, "detokenize": bool(made.params.stop)}
+            path = GrowingPath(K if prompt.signals and request is None else None, withheld=True)
+            try:
+                async with aclosing(self._grow(path, made, made.inputs, name, changes, request)) as parts:
+                    async for part in parts:
+                        yield part
+            except (GeneratorExit, asyncio.CancelledError):
+                if request is not None and prompt.watch is not None and prompt.watch.report_unheard is not None:
+                    total = await self._model.records.count_cancelled(name)
+                    if total is not None:
+                        prompt.watch.report_unheard(max(0, total - path.tokens))
+                raise
+            summary = await self._summary(request, len(path.ids))
+            yield path.end(len(made.ids), self._text(path, made), summary)
+
+    async def _summary(self, request: WatchRequest | None, tokens: int) -> Summary | None:
+        """What the monitor has seen of a path that ended with so many tokens; None if it was to count them only."""
+        if request is None or not request.record:
+            return None
+        record = await self._model.records.record(request.key, tokens)
+        if "lost" in record:
+            raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
+        return parse_summary(record, request.window)
+
+    def _text(self, path: GrowingPath, made: RenderedRequest) -> str:
+        """The text of a complete path; reasoning and tool calls are put in as `ReplyParser` does from a reply."""
+        text = path.text
+        if not made.params.stop:
+            ended = path.finish == "stop" and not path.stop_text
+            ids = path.ids[:-1] if ended else path.ids  # the end token, which need not be a special one
+            text = str(self._model.tokenizer.decode(ids, skip_special_tokens=made.params.skip_special_tokens))
+        parser = made.parser(self._model.tokenizer)
+        if parser is None:
+            return text
+        parser.set_prompt_token_ids(made.ids)
+        enabled = made.serving.enable_auto_tools
+        reasoning, content, calls = parser.parse(
+            text, made.request, enable_auto_tools=enabled, model_output_token_ids=path.ids
+        )
+        functions = [FunctionDelta(call.name, call.arguments) for call in calls or ()]
+        deltas = [ToolCallDelta(index, function) for index, function in enumerate(functions)]
+        message = MessageText("", ReasoningFields())
+        read = message.add(Choice(Delta(content=content, reasoning=reasoning, tool_calls=deltas or None)))
+        return read + message.end(complete=path.finish == "stop")
+
+    # -- continuations
+
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
+        """Continue a beginning, of which what was sampled here keeps its ids."""
+        async with self:
+            made, served = await asyncio.shield(self._rendered(prompt)), self._model
+            prompt_ids = made.ids
+            sequence = served.sampled.begin(prompt_ids, beginning)
+            ids = [*prompt_ids, *sequence.ids]
+            if sequence.ids and len(ids) >= served.context:  # a path at its limit is one that was cut
+                yield End("length")
+                return
+            changes = options.sampling(self._sampling)
+            # Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates. But
+            # only vLLM looks for a stop text.
+            decodes = not (self._sampling | changes).get("stop") and served.token_texts.exact
+            changes |= {"detokenize": not decodes, "max_tokens": min(options.max_tokens, served.context - len(ids))}
+            path = GrowingPath(
+                None if not prompt.signals else K if options.confidence else 0, sequence if decodes else None
+            )
+            name, inputs = f"rest-{next(_numbers):08}", {"prompt_token_ids": ids}
+            async with aclosing(self._grow(path, made, inputs, name, changes | {"seed": seed})) as parts:
+                async for part in parts:
+                    yield part
+            stop_text = path.stop_text
+            if not decodes:
+                texts = sequence.add(path.ids)
+                stop_text = stop_text and to_end_of_token(stop_text, len(path.text), texts)
+            rest = sequence.rest() if decodes else ""
+            served.sampled.keep(prompt_ids, sequence)
+            yield path.end(len(ids), rest, stop_text=stop_text)
+
+    async def _grow(
+        self, path: GrowingPath, made: RenderedRequest, inputs: Any, name: str, changes: Mapping[str, Any],
+        request: WatchRequest | None = None,
+    ) -> AsyncGenerator[Part, None]:  # fmt: skip
+        """The parts of a request as they come; an error if vLLM does not accept it or gives it up."""
+        from vllm.exceptions import VLLMClientError, VLLMError
+
+        served = self._model
+        try:
+            params = self._params(made.params, path, changes, request)
+            generated = served.client.generate(inputs, params, name, **made.arguments)
+            outputs = generated if request is None else served.records.with_progress(generated, name)
+            async with aclosing(generated), aclosing(outputs):
+                async for output in outputs:
+                    part = path.add(output)
+                    if part is not None:
+                        yield part
+        except (ValueError, TypeError, VLLMClientError) as error:  # what it does not accept
+            raise EngineRejected(f"vLLM refused the request: {error}") from None
+        except VLLMError as error:
+            raise EngineError(f"vLLM's engine failed: {type(error).__name__}: {error}") from None
+        if path.finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
+
+    def _params(self, shared: Any, path: GrowingPath, changes: Mapping[str, Any], request: WatchRequest | None) -> Any:
+        from vllm.sampling_params import RequestOutputKind
+
+        params = copy(shared)
+        group = {GROUP_ARGUMENT: self.stream_interval} if self.stream_interval > 1 else None
+        kind = RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY
+        arguments = group if request is None else request.to_arguments()
+        for field, value in {
+            **changes, "logprobs": path.k, "flat_logprobs": True, "output_kind": kind, "extra_args": arguments,
+        }.items():  # fmt: skip
+            setattr(params, field, value)
+        params.__post_init__()  # checks the changes
+        return params
+
+
+# -- vLLM in this process, without its server
 
 
 class LoadedModel:
     """Loaded for its first user, shut down after its last; engines with other sampling parameters share it."""
 
-    engine: Any = None
-    tokenizer: Any = None
-    token_texts: TokenTexts
-    sampled: SampledTokens
-    _monitor: MonitorReader
-
-    def __init__(self, model: str, longest_window: int, arguments: Mapping[str, Any]) -> None:
-        self._model, self._longest_window, self._arguments = model, longest_window, arguments
+    def __init__(self, model: str, arguments: Mapping[str, Any]) -> None:
+        self._model, self._arguments = model, arguments
+        self.served: ServedModel | None = None
         self._users = 0
-        self._resources = ExitStack()
+        self._loading: asyncio.Task[ServedModel] | None = None
 
-    def acquire(self) -> None:
+    async def acquire(self) -> ServedModel:
         """Load the model, unless it is."""
-        if self.engine is None:
-            self._load()
         self._users += 1
+        try:
+            if self.served is None:
+                self._loading = self._loading or asyncio.ensure_future(self._load())
+                self.served = await asyncio.shield(self._loading)
+        except BaseException:
+            self.release()
+            raise
+        return self.served
 
     def release(self) -> None:
         """Shut it down if this was its last user."""
         self._users -= 1
         if self._users:
             return
-        self.engine = None
-        self._resources.close()
+        if self.served is not None:
+            self.served.client.shutdown()
+        self.served = self._loading = None
         gc.collect()  # vLLM's engine has a finaliser, which fails with a message if it runs when the interpreter ends
 
-    def _load(self) -> None:
-        with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
-            folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
-            socket_path = str(Path(folder) / "records.sock")
-            variables = server_environment(socket_path, self._longest_window)
-            resources.callback(os.environ.update, {name: os.environ[name] for name in variables if name in os.environ})
-            for name in variables:
-                resources.callback(os.environ.pop, name, None)
-            os.environ.update(variables)
-            from vllm.engine.arg_utils import AsyncEngineArgs
-            from vllm.v1.engine.async_llm import AsyncLLM
+    async def _load(self) -> ServedModel:
+        from starlette.datastructures import State
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+        from vllm.entrypoints.launchers.cli_args import make_arg_parser
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
+        from vllm.v1.engine.async_llm import AsyncLLM
 
-            watching = {"logits_processors": [LOGITS_PROCESSOR], "scheduler_cls": SCHEDULER}
-            arguments = {"max_logprobs": K, **watching, **self._arguments}
-            engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **arguments))
-            resources.callback(engine.shutdown)
-            self.tokenizer = engine.get_tokenizer()
-            self._monitor = MonitorReader(socket_path)
-            self.token_texts = TokenTexts(self.tokenizer)
-            self.sampled = SampledTokens(self.token_texts)
-            self.engine, self._resources = engine, resources.pop_all()
-            del engine  # an import error that vLLM remembers keeps this frame, and what is in it
-
-    # -- the monitor's records
-
-    async def with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
-        """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
-        with self._monitor.following(key):
-            output = asyncio.ensure_future(anext(outputs, None))
-            try:
-                while not (await asyncio.wait({output}, timeout=self._monitor.interval))[0]:
-                    progress = await self._monitor.progress(key)
-                    if progress is not None:
-                        yield progress
-                if (last := await output) is not None:
-                    yield last
-            finally:
-                output.cancel()
-                await asyncio.wait({output})  # vLLM aborts the request before its generator is closed
-
-    async def report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
-        """Report how many more tokens than `counted` a cancelled path has, once that is known."""
-        total = (await settled_counts(self._monitor.request_progress, [key]))[key]
-        if total is not None:
-            report(max(0, total - counted))
-
-    async def summary(self, request: WatchRequest | None, tokens: int) -> Summary | None:
-        """What the monitor has seen of a path that ended with so many tokens; None if it was to count them only."""
-        if request is None or not request.record:
-            return None
-        record = await self._monitor.record(request.key, tokens)
-        if "lost" in record:
-            raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
-        return parse_summary(record, request.window)
+        engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **self._arguments))
+        try:
+            options = make_arg_parser(FlexibleArgumentParser()).parse_args(["--model", self._model])
+            options.structured_outputs_config = engine.vllm_config.structured_outputs_config
+            state = State()
+            await init_app_state(engine, state, options, ("generate",))
+            return ServedModel(engine, state)
+        except BaseException:
+            engine.shutdown()
+            raise
 
 
-class VLLM(Engine):
+class VLLM(ServedEngine):
     """A model inside this process. A run loads it when it starts; `async with` keeps it loaded for several runs."""
 
     def __init__(
@@ -193,151 +416,33 @@ class VLLM(Engine):
         top_p: float = 0.95,
         max_path_tokens: int | None = None,
         window: int | None = None,
-        longest_window: int = 2048,
-        extra: Mapping[str, Any] | None = None,  # further sampling parameters
+        extra: Mapping[str, Any] | None = None,  # further fields of a request
         **arguments: Any,  # of vLLM's AsyncEngineArgs
     ) -> None:
         check_version()
         if not model:
             raise UsageError("model is empty; give the name or the folder of a model")
-        self.model, self.window = model, window
-        self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
-        self.max_path_tokens, self.longest_window = max_path_tokens, longest_window
-        self.stream_interval = int(arguments.get("stream_interval", 1))  # tokens per output of unwatched paths
-        self._loaded = LoadedModel(model, longest_window, arguments)
-        self._request_numbers = count()
-        self._encoded: tuple[Any, list[int]] | None = None  # the latest prompt and its tokens
+        sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
+        super().__init__(None, model, sampling, max_path_tokens=max_path_tokens, window=window)
+        self.stream_interval = int(arguments.get("stream_interval", 1))
+        self._loaded = LoadedModel(model, arguments)
 
     def sampled(self, *, max_path_tokens: int | None = None, **sampling: Any) -> VLLM:
         """The same model, loaded once, with other sampling parameters."""
         other = copy(self)
-        other._sampling = self._sampling | sampling
+        other._sampling, other._latest = self._sampling | sampling, None
         other.max_path_tokens = max_path_tokens or self.max_path_tokens
         return other
 
-    # -- loading
-
-    def model_name(self) -> str:
-        """The name or folder of the model."""
-        return self.model
-
     async def __aenter__(self) -> Self:
-        self._loaded.acquire()
+        self.served = await self._loaded.acquire()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._loaded.release()
+        if self._loaded.served is None:
+            self.served = self._latest = None
 
     def open(self, *, parallel: int) -> Self:
         """Load the model for a run, unless `async with` or another run did."""
         return self
-
-    # -- paths
-
-    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        """Grow one path."""
-        async with self:
-            request_id = f"path-{next(self._request_numbers):08}-{seed}"
-            watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
-            request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
-            ids, decoded = self._prompt_ids(prompt), {"detokenize": bool(self._sampling.get("stop"))}
-            path = GrowingPath(K if prompt.signals and request is None else None)
-            try:
-                async with aclosing(self._grow(path, ids, request_id, seed, decoded, request)) as parts:
-                    async for part in parts:
-                        yield part
-            except (GeneratorExit, asyncio.CancelledError):
-                if watch is not None and watch.report_unheard is not None:
-                    await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
-                raise
-            text = "" if decoded["detokenize"] else self._loaded.token_texts.decoded(path.ids)
-            summary = await self._loaded.summary(request, len(path.ids))
-            yield path.end(len(ids), text, path.stop_text, summary)
-
-    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
-        """Continue a beginning, of which what was sampled here keeps its ids."""
-        async with self:
-            prompt_ids = self._prompt_ids(prompt)
-            sequence = self._loaded.sampled.begin(prompt_ids, beginning)
-            ids = [*prompt_ids, *sequence.ids]
-            if sequence.ids and len(ids) >= self._context:  # a path at its limit is one that was cut
-                yield End("length")
-                return
-            changes = options.sampling(self._sampling)
-            # Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates. But
-            # only vLLM looks for a stop text.
-            decodes = not (self._sampling | changes).get("stop") and self._loaded.token_texts.exact
-            changes["detokenize"] = not decodes
-            k = None if not prompt.signals else K if options.confidence else 0
-            path = GrowingPath(k, sequence if decodes else None)
-            name = f"rest-{next(self._request_numbers):08}"
-            async with aclosing(self._grow(path, ids, name, seed, changes)) as parts:
-                async for part in parts:
-                    yield part
-            stop_text = path.stop_text
-            if not decodes:
-                texts = sequence.add(path.ids)
-                stop_text = stop_text and to_end_of_token(stop_text, path.length, texts)
-            rest = sequence.rest() if decodes else ""
-            self._loaded.sampled.keep(prompt_ids, sequence)
-            yield path.end(len(ids), rest, stop_text)
-
-    async def _grow(
-        self,
-        path: GrowingPath,
-        ids: list[int],
-        name: str,
-        seed: int,
-        changes: Mapping[str, Any],
-        request: WatchRequest | None = None,
-    ) -> AsyncGenerator[Part, None]:
-        """The parts of a request as they come; an error if vLLM does not accept it or gives it up."""
-        params = self._params(path, len(ids), seed, changes, request)
-        try:
-            generated = self._loaded.engine.generate({"prompt_token_ids": ids}, params, name)
-            outputs = generated if request is None else self._loaded.with_progress(generated, name)
-            async with aclosing(generated), aclosing(outputs):
-                async for output in outputs:
-                    part = path.add(output)
-                    if part is not None:
-                        yield part
-        except ValueError as error:  # what vLLM raises for a request that it does not accept
-            raise EngineRejected(f"vLLM refused the request: {error}") from None
-        if path.finish not in FINISH_REASONS:
-            raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
-
-    @property
-    def _context(self) -> int:
-        return int(self._loaded.engine.model_config.max_model_len)
-
-    def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
-            messages = [dict(message) for message in prompt.messages]
-            ids = self._loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-            # A copy: the caller may change a message and ask again.
-            self._encoded = deepcopy(prompt.messages), list(ids)
-        return self._encoded[1].copy()
-
-    def _params(
-        self, path: GrowingPath, prompt_tokens: int, seed: int, changes: Mapping[str, Any], request: WatchRequest | None
-    ) -> Any:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        remaining = self._context - prompt_tokens
-        if remaining < 1:
-            raise EngineRejected(
-                f"the prompt has {prompt_tokens} tokens, but the model takes at most {self._context} in all"
-            )
-        sampling = {"max_tokens": self.max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
-        group = {GROUP_ARGUMENT: self.stream_interval} if self.stream_interval > 1 else None
-        try:
-            return SamplingParams(
-                **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
-                logprobs=path.k,
-                flat_logprobs=True,
-                output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
-                extra_args=group if request is None else request.to_arguments(),
-            )
-        except (ValueError, TypeError) as error:  # a value or a name that vLLM does not know
-            raise EngineRejected(f"vLLM refused the sampling parameters: {error}") from None

@@ -1,6 +1,5 @@
-"""Which row of the batch is which watched request, and one step for all of them; independent of vLLM.
+"""The watched requests of a batch, and one step for all of them; independent of vLLM.
 
-Rows join, leave and move. A request keeps its slot, even while it is preempted, until another request needs the slot.
 On a GPU a step is three kernels. What does not change from step to step stays on the device: a step gives the device
 one integer per watched row to read, and never waits. On a CPU every path has core's own monitor.
 """
@@ -8,7 +7,7 @@ one integer per watched row to read, and never waits. On a CPU every path has co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -127,92 +126,60 @@ class DevicePaths:
         return results.numpy(), event
 
 
-class WatchedRequest(NamedTuple):
-    """A watched request in the batch."""
-
-    slot: int
-    key: str
-    output_tokens: Sequence[int]  # the engine's own list, which grows
-
-
-class BatchRows(NamedTuple):
-    """The watched rows, valid until one joins, leaves or moves."""
-
-    slots: Ints
-    output_tokens: list[Sequence[int]]
-    places: Any
-
-
 class BatchMonitor:
-    """The watched rows of one engine."""
+    """The watched requests of one engine, by slot.
 
-    def __init__(
-        self, slots: int, longest_window: int, device: torch.device, records: PathRecords | None = None
-    ) -> None:
+    A request takes a slot when it joins the batch, and gives it back when it leaves. One that was preempted continues
+    in its slot, unless another request needed that meanwhile.
+    """
+
+    def __init__(self, slots: int, longest_window: int, device: torch.device, records: PathRecords) -> None:
         self.paths = HostPaths() if device.type == "cpu" else DevicePaths(slots, longest_window, device)
         self.records = records
-        self.rows: dict[int, WatchedRequest] = {}
+        self._watched: dict[str, int] = {}  # slots by key
         # Free slots, the longest free first, with the key of the path that left each.
         self._free: dict[int, str | None] = dict.fromkeys(range(slots))
-        self._batch_rows: BatchRows | None = None
+        self._placed: tuple[Ints, Ints, Any] | None = None  # rows and slots of the last step, and where they are
 
-    def add(self, row: int, request: WatchRequest, end_token: int | None, output_tokens: Sequence[int]) -> None:
-        """Watch the request in this row; one that was preempted continues in its slot."""
+    def start(self, request: WatchRequest, end_token: int | None, tokens: int = 0) -> int | None:
+        """The slot of a request that joins with so many tokens already sampled; None if it cannot be watched."""
         kept = [slot for slot, key in self._free.items() if key == request.key]
-        if any(other.key == request.key for other in self.rows.values()):
-            self._lose(request, "two paths have the same key")
+        if request.key in self._watched:
+            self.records.lose_path(request.key, "two paths have the same key")
         elif end_token is None:
-            self._lose(request, "the model has no end token")
-        elif output_tokens and not kept:
-            self._lose(request, "it was preempted and its slot given away")
+            self.records.lose_path(request.key, "the model has no end token")
+        elif tokens and not kept:
+            self.records.lose_path(request.key, "it was preempted and its slot given away")
         else:
-            slot = kept[0] if output_tokens else self._start(request, end_token, kept)
+            slot = kept[0] if tokens else self._begin(request, end_token, kept)
             del self._free[slot]
-            self.rows[row] = WatchedRequest(slot, request.key, output_tokens)
-            self._batch_rows = None
+            self._watched[request.key] = slot
+            return slot
+        return None
 
-    def _lose(self, request: WatchRequest, reason: str) -> None:
-        if self.records is not None:
-            self.records.lose_path(request.key, reason)
-
-    def _start(self, request: WatchRequest, end_token: int, kept: Sequence[int]) -> int:
+    def _begin(self, request: WatchRequest, end_token: int, kept: Sequence[int]) -> int:
         for slot in kept:
             self._free[slot] = None  # the path starts again: its old slot must not be taken for its own
         slot = next(iter(self._free))
         self.paths.start(slot, request.window, request.gate, end_token)
-        if self.records is not None:
-            self.records.start_path(slot, request.key, request.trace)
+        self.records.start_path(slot, request.key, request.trace)
+        self._placed = None
         return slot
 
-    def remove(self, row: int) -> None:
-        """The row's request, if it was watched, has ended or was preempted."""
-        request = self.rows.pop(row, None)
-        if request is not None:
-            self._free[request.slot] = request.key
-            self._batch_rows = None
+    def leave(self, slot: int) -> None:
+        """The request in this slot has ended or was preempted."""
+        key = next(key for key, at in self._watched.items() if at == slot)
+        del self._watched[key]
+        self._free[slot] = key
 
-    def move(self, source: int, target: int, *, swap: bool) -> None:
-        """A request moves to another row, or two exchange their rows."""
-        if not swap:
-            self.remove(target)
-        moved, other = self.rows.pop(source, None), self.rows.pop(target, None)
-        if moved is not None:
-            self.rows[target], self._batch_rows = moved, None
-        if other is not None:
-            self.rows[source], self._batch_rows = other, None
+    def step(self, logits: torch.Tensor, rows: Ints, slots: Ints, tokens_before: NDArray[np.int32]) -> None:
+        """Take one token of each of these rows, and force the end token of rows whose gate closes."""
+        placed = self._placed
+        if placed is None or not (_same(placed[0], rows) and _same(placed[1], slots)):
+            placed = self._placed = rows, slots, self.paths.place(rows.tolist(), slots)
+        results, copied = self.paths.step(logits, placed[2], tokens_before)
+        self.records.add_step(slots, tokens_before, results, copied)
 
-    def step(self, logits: torch.Tensor) -> torch.Tensor:
-        """Take one token of every watched row, and force the end token of rows whose gate closes."""
-        if not self.rows:
-            return logits
-        batch = self._batch_rows = self._batch_rows or self._list_rows()
-        counts = np.fromiter(map(len, batch.output_tokens), np.int32, len(batch.output_tokens))
-        results, copied = self.paths.step(logits, batch.places, counts)
-        if self.records is not None:
-            self.records.add_step(batch.slots, counts, results, copied)
-        return logits
 
-    def _list_rows(self) -> BatchRows:
-        slots = np.array([request.slot for request in self.rows.values()], dtype=np.int64)
-        output_tokens = [request.output_tokens for request in self.rows.values()]
-        return BatchRows(slots, output_tokens, self.paths.place(list(self.rows), slots))
+def _same(old: Ints, new: Ints) -> bool:
+    return old is new or np.array_equal(old, new)

@@ -1,105 +1,102 @@
 """The monitor inside vLLM: a logits processor that watches all rows of a batch at once and ends those that fail.
 
-    vllm serve MODEL --logits-processors sureenough.vllm.processor:WatchProcessor
-
-It runs before temperature and penalties, so that it sees the model's raw logits; a request whose logits are changed
-earlier (by a grammar, a bias, forbidden tokens) cannot be watched and is refused.
+vLLM loads it from its entry point, in every process and for every model. Until a request asks to be watched it does
+nothing and holds no memory. It runs before temperature, so that it sees the model's raw logits; a request whose logits
+are changed earlier (by a grammar, a bias, forbidden tokens) cannot be watched and is refused.
 """
 
 from __future__ import annotations
 
-import os
-from typing import Any, Final
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
-import torch
-from vllm import SamplingParams
-from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
-from vllm.v1.worker.gpu_input_batch import InputBatch
+import numpy as np
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.watch.protocol import (
     LOGIT_CHANGES,
-    SOCKET_ENV,
+    LONGEST_WINDOW,
     K,
     WatchRequest,
     can_prune,
-    longest_window,
     parse_watch_arguments,
 )
 from sureenough.errors import UsageError
-from sureenough.vllm import check_version, installed_version
-from sureenough.vllm.monitor import BatchMonitor
-from sureenough.vllm.records import PathRecords, serve_records
+from sureenough.vllm import installed_version, version_problem
+from sureenough.vllm.records import Ints, PathRecords
+
+if TYPE_CHECKING:
+    from sureenough.vllm.monitor import BatchMonitor
+
+V2Processor: Any = object
+with suppress(ImportError):  # an old version, which is refused by name when a request asks to be watched
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as V2Processor  # type: ignore[no-redef]
+
+log: Final = logging.getLogger("vllm.sureenough")
 
 
-class WatchProcessor(LogitsProcessor):
-    """One per engine."""
-
-    @classmethod
-    def validate_params(cls, sampling_params: Any) -> None:
-        """Refuse a request that could not be watched, when it arrives."""
-        request = parse_watch_arguments(sampling_params.extra_args)
-        if request is None:
-            return
-        for name, description in LOGIT_CHANGES.items():
-            if getattr(sampling_params, name, None):
-                raise UsageError(
-                    f"a watched path cannot have {description}: its confidence would not be the model's own"
-                )
-        if (sampling_params.n or 1) != 1:
-            raise UsageError("a watched request has one path: n must be 1")
-        if can_prune(request.gate) and (sampling_params.ignore_eos or sampling_params.min_tokens):
-            raise UsageError("a path that may be pruned ends by its end token: leave out ignore_eos and min_tokens")
-
-    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
-        check_version()
-        vocabulary = vllm_config.model_config.get_vocab_size()
-        if vocabulary < K:
-            raise UsageError(f"confidence is a mean over {K} candidates, but the vocabulary has {vocabulary} tokens")
-        max_requests = int(vllm_config.scheduler_config.max_num_seqs)
-        slots = max_requests + max_requests // 4 + 8  # the spare ones are for preempted requests
-        socket_path = os.environ.get(SOCKET_ENV)
-        self.monitor = BatchMonitor(slots, longest_window(), device)
-        check_decisions(self, vocabulary, device)  # which also compiles the kernels
-        if len(vllm_config.model_config.logits_processors or ()) == 1:  # another one may need the ids
-            _fetch_no_token_ids()
-        parallel = vllm_config.parallel_config
-        if socket_path and parallel.rank == 0:
-            self.monitor.records = PathRecords(slots)
-            # The engines of a model without experts all have rank 0; only the index tells them apart.
-            serve_records(self.monitor.records, socket_path, parallel.data_parallel_index)
-
-    def is_argmax_invariant(self) -> bool:
-        """Ending a path changes which token is the likeliest."""
-        return False
-
-    def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Apply the batch's changes in vLLM's order: removed, added, moved."""
-        if batch_update is None:
-            return
-        monitor = self.monitor
-        for row in batch_update.removed:
-            monitor.remove(row)
-        for row, params, _, output_tokens in batch_update.added:
-            monitor.remove(row)
-            request = parse_watch_arguments(params.extra_args)
-            if request is not None:
-                monitor.add(row, request, _end_token(params, request), output_tokens)
-        for source, target, direction in batch_update.moved:
-            monitor.move(source, target, swap=direction is MoveDirectionality.SWAP)
-
-    def apply(self, logits: torch.Tensor) -> torch.Tensor:
-        """One step of the batch."""
-        return self.monitor.step(logits)
+def configuration_problem(vllm_config: Any) -> str | None:
+    """Why paths cannot be watched with this configuration of vLLM; None if they can."""
+    if vllm_config.speculative_config is not None:
+        return "speculative decoding samples several tokens per step"
+    if getattr(vllm_config.parallel_config, "enable_batch_sharded_sampling", False):
+        return "with batch-sharded sampling no worker sees all rows"
+    vocabulary = vllm_config.model_config.get_vocab_size()
+    if vocabulary < K:
+        return f"confidence is a mean over {K} candidates, but the vocabulary has {vocabulary} tokens"
+    return None
 
 
-def _fetch_no_token_ids() -> None:
-    """Tell vLLM that its processors do not read sampled ids, only how many there are.
+class EngineMonitor:
+    """The monitor of one engine, made when the first request asks to be watched.
 
-    It fetches the ids of every step for any processor that it does not know, which takes 4% of a step of 512 rows and
-    makes the host wait for the device.
+    What goes wrong in it must not end the engine: from then on all paths are lost, with the reason.
     """
-    InputBatch.logitsprocs_need_output_token_ids = property(lambda _: False, lambda *_: None)
+
+    current: EngineMonitor | None = None  # of this process
+
+    def __init__(self, vllm_config: Any, device: Any, requests: int, check: Callable[[], None]) -> None:
+        self._device, self._check, self._slots = device, check, requests + requests // 4 + 8  # spare: preempted ones
+        self.problem = configuration_problem(vllm_config)
+        self.records = PathRecords(self._slots)
+        self._batch: BatchMonitor | None = None
+
+    def start(self, params: Any, tokens: int) -> int | None:
+        """The slot of a request that joins the batch with so many tokens already sampled; None if it is not watched."""
+        request = parse_watch_arguments(params.extra_args)
+        if request is None:
+            return None
+        if self._batch is None and self.problem is None:
+            self._guarded(self._begin)
+        if self._batch is None or self.problem is not None:
+            self.records.lose_path(request.key, str(self.problem))
+            return None
+        return self._batch.start(request, _end_token(params, request), tokens)
+
+    def leave(self, slot: int) -> None:
+        if self._batch is not None:
+            self._batch.leave(slot)
+
+    def step(self, *arguments: Any) -> None:
+        """Take one token of each watched row; see `BatchMonitor`."""
+        if self._batch is not None and self.problem is None:
+            self._guarded(self._batch.step, *arguments)
+
+    def _begin(self) -> None:
+        from sureenough.vllm.monitor import BatchMonitor
+
+        self._check()  # which also compiles the kernels
+        self._batch = BatchMonitor(self._slots, LONGEST_WINDOW, self._device, self.records)
+
+    def _guarded(self, work: Callable[..., None], *arguments: Any) -> None:
+        try:
+            work(*arguments)
+        except Exception as error:
+            self.problem = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+            log.exception("sureenough watches no paths any more: %s", self.problem)
 
 
 def _end_token(params: Any, request: WatchRequest) -> int | None:
@@ -111,8 +108,118 @@ def _end_token(params: Any, request: WatchRequest) -> int | None:
     return 0 if request.gate == Gate() else None
 
 
-# The monitor's test of itself when vLLM starts: scripted logits go through vLLM's own types, decisions must be right.
-# The interface of logits processors has changed before. A change would show here, not in wrong numbers later.
+class V1Processor:
+    """For vLLM's first model runner, which says how the rows of its batch change."""
+
+    def __init__(self, vllm_config: Any, device: Any, requests: int, check: Callable[[], None] | None = None) -> None:
+        check = check or (lambda: check_decisions(lambda: _V1Trial(vllm_config, device), vllm_config, device))
+        self.monitor = EngineMonitor(vllm_config, device, requests, check)
+        self._rows: dict[int, tuple[int, Sequence[int]]] = {}  # slots, and the engine's own lists, which grow
+        self._listed: tuple[Ints, Ints, list[Sequence[int]]] | None = None  # until a row changes
+
+    def is_argmax_invariant(self) -> bool:
+        """Ending a path changes which token is the likeliest."""
+        return False
+
+    def update_state(self, batch_update: Any) -> None:
+        """Apply the batch's changes in vLLM's order: removed, added, moved."""
+        if batch_update is None:
+            return
+        for row in batch_update.removed:
+            self._remove(row)
+        for row, params, _, output_tokens in batch_update.added:
+            self._remove(row)
+            slot = self.monitor.start(params, len(output_tokens))
+            if slot is not None:
+                self._rows[row] = slot, output_tokens
+        for source, target, direction in batch_update.moved:
+            if direction.name != "SWAP":
+                self._remove(target)
+            moved, other = self._rows.pop(source, None), self._rows.pop(target, None)
+            self._rows |= {row: path for row, path in ((target, moved), (source, other)) if path is not None}
+        self._listed = None
+
+    def _remove(self, row: int) -> None:
+        path = self._rows.pop(row, None)
+        if path is not None:
+            self.monitor.leave(path[0])
+
+    def apply(self, logits: Any) -> Any:
+        """One step of the batch."""
+        if self._rows:
+            if self._listed is None:
+                paths = self._rows.values()
+                slots = np.array([slot for slot, _ in paths])
+                self._listed = np.array(list(self._rows)), slots, [outputs for _, outputs in paths]
+            rows, slots, outputs = self._listed
+            self.monitor.step(logits, rows, slots, np.fromiter(map(len, outputs), np.int32, len(outputs)))
+        return logits
+
+
+class WatchProcessor(V2Processor):
+    """One per engine, for vLLM's second model runner; for the first one, making it gives a `V1Processor`.
+
+    The runner knows a request by the number of its place. It says when a place is taken, not when it is left.
+    """
+
+    def __new__(cls, vllm_config: Any, states: Any, *pinned: Any) -> Any:
+        """The first runner passes a device in the place of the states, and whether memory should be pinned."""
+        if not pinned:
+            return super().__new__(cls)
+        processor = V1Processor(vllm_config, states, int(vllm_config.scheduler_config.max_num_seqs))
+        EngineMonitor.current = processor.monitor
+        return processor
+
+    def __init__(self, vllm_config: Any, states: Any, check: Callable[[], None] | None = None) -> None:
+        own = check or (lambda: check_decisions(lambda: _V2Trial(vllm_config, states), vllm_config, states.device))
+        self.monitor = EngineMonitor(vllm_config, states.device, int(states.max_num_reqs), own)
+        if check is None:
+            EngineMonitor.current = self.monitor
+        self._states = states
+        self._slots: Ints = np.full(int(states.max_num_reqs), -1, dtype=np.int64)  # by place; -1: not watched
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Refuse a request that could not be watched, when it arrives."""
+        request = parse_watch_arguments(sampling_params.extra_args)
+        if request is None:
+            return
+        if (problem := version_problem()) is not None:
+            raise UsageError(problem)
+        for name, description in LOGIT_CHANGES.items():
+            if getattr(sampling_params, name, None):
+                raise UsageError(
+                    f"a watched path cannot have {description}: its confidence would not be the model's own"
+                )
+        if (sampling_params.n or 1) != 1:
+            raise UsageError("a watched request has one path: n must be 1")
+        if can_prune(request.gate) and (sampling_params.ignore_eos or sampling_params.min_tokens):
+            raise UsageError("a path that may be pruned ends by its end token: leave out ignore_eos and min_tokens")
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """A request takes this place, perhaps after it was preempted in another."""
+        if self._slots[req_idx] >= 0:
+            self.monitor.leave(int(self._slots[req_idx]))
+            self._slots[req_idx] = -1
+        sampled = int(self._states.prefill_len.np[req_idx] - self._states.prompt_len.np[req_idx])
+        slot = self.monitor.start(sampling_params, sampled)
+        if slot is not None:
+            self._slots[req_idx] = slot
+        return slot is not None
+
+    def apply(self, logits: Any, ctx: Any) -> Any:
+        """One step of the batch. A row whose prompt is not read to its end yields no token."""
+        places = ctx.idx_mapping_np
+        lengths, slots = ctx.seq_lens_upper_bound_np[: len(places)], self._slots[places]
+        rows = np.flatnonzero((slots >= 0) & (lengths >= self._states.prefill_len.np[places]))
+        if len(rows):
+            counts = lengths[rows] - self._states.prompt_len.np[places[rows]]
+            self.monitor.step(logits, rows, slots[rows], counts.astype(np.int32))
+        return logits
+
+
+# The monitor's test of itself before the first path: scripted logits go through vLLM's own types, decisions must be
+# right. The interface of logits processors has changed before. A change would show here, not in wrong numbers later.
 
 END: Final = 1
 WINDOW: Final = 4
@@ -123,40 +230,99 @@ CONFIDENT: Final = 5
 """Tokens before the logits become equal."""
 
 
-def check_decisions(processor: Any, vocabulary: int, device: torch.device) -> None:
+class _V1Trial:
+    """A batch of two requests as the first runner would hand it over."""
+
+    def __init__(self, vllm_config: Any, device: Any) -> None:
+        self._processor, self._outputs = V1Processor(vllm_config, device, 2, check=lambda: None), [list[int](), []]
+
+    def start(self, parameters: Sequence[Any]) -> None:
+        added = [(row, parameters[row], None, self._outputs[row]) for row in range(2)]
+        self._update(added=added)
+
+    def swap(self) -> None:
+        from vllm.v1.sample.logits_processor import MoveDirectionality
+
+        self._update(moved=[(0, 1, MoveDirectionality.SWAP)])
+
+    def _update(self, **changes: Any) -> None:
+        from vllm.v1.sample.logits_processor import BatchUpdate
+
+        self._processor.update_state(
+            BatchUpdate(**{"batch_size": 2, "removed": [], "added": [], "moved": []} | changes)
+        )
+
+    def apply(self, logits: Any, step: int) -> Any:
+        result = self._processor.apply(logits)
+        for tokens in self._outputs:
+            tokens.append(2)
+        return result
+
+
+class _V2Trial:
+    """The same as the second runner would: two requests with a prompt of three tokens."""
+
+    def __init__(self, vllm_config: Any, states: Any) -> None:
+        from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcRequestState
+
+        lengths = SimpleNamespace(np=np.full(2, 3, dtype=np.int32))
+        self._states = LogitsProcRequestState(
+            device=states.device, max_num_reqs=2, vocab_size=states.vocab_size, all_token_ids=states.all_token_ids,
+            prompt_len=lengths, prefill_len=lengths, total_len=states.total_len,
+        )  # fmt: skip
+        self._processor = WatchProcessor.__new__(WatchProcessor, vllm_config, self._states)
+        WatchProcessor.__init__(self._processor, vllm_config, self._states, check=lambda: None)
+        self._places = np.arange(2)
+
+    def start(self, parameters: Sequence[Any]) -> None:
+        if [self._processor.add_request(place, parameters[place]) for place in range(2)] != [True, False]:
+            raise RuntimeError("the wrong request is watched")
+
+    def swap(self) -> None:
+        self._places = self._places[::-1].copy()
+
+    def apply(self, logits: Any, step: int) -> Any:
+        from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext
+
+        unread: Any = None
+        context = LogitsContext(
+            expanded_idx_mapping=unread, idx_mapping=unread, idx_mapping_np=self._places, expanded_local_pos=unread,
+            input_ids=unread, pos=unread, seq_lens_upper_bound_np=np.full(2, 3 + step, dtype=np.int32),
+        )  # fmt: skip
+        return self._processor.apply(logits, context)
+
+
+def check_decisions(trial: Callable[[], Any], vllm_config: Any, device: Any) -> None:
     """Watch one path beside one that is not watched, exchange their rows, and end the watched one."""
     try:
-        _watch_one_of_two(processor, vocabulary, device)
+        _watch_one_of_two(trial(), vllm_config.model_config.get_vocab_size(), device)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise UsageError(
             f"the monitor's test of itself failed inside vLLM {installed_version()}: {problem}. Use a version that "
-            "docs/vllm.md lists, or start vLLM without the monitor: it works over HTTP without it"
+            "docs/vllm.md lists; other servers work over HTTP without the monitor"
         ) from None
 
 
-def _watch_one_of_two(processor: Any, vocabulary: int, device: torch.device) -> None:
+def _watch_one_of_two(trial: Any, vocabulary: int, device: Any) -> None:
+    import torch
+    from vllm import SamplingParams
+
     watch = WatchRequest("self-test", WINDOW, Gate(drop=DROP)).to_arguments()
-    outputs: list[list[int]] = [[], []]
     parameters = [SamplingParams(extra_args=watch, stop_token_ids=[END]), SamplingParams()]
-    processor.validate_params(parameters[0])
-    added = [(row, parameters[row], None, outputs[row]) for row in range(2)]
-    processor.update_state(BatchUpdate(batch_size=2, removed=[], added=added, moved=[]))
+    WatchProcessor.validate_params(parameters[0])
+    trial.start(parameters)
     watched = 0
     for step in range(CONFIDENT + 2):
         if step == 2:
-            moved = [(0, 1, MoveDirectionality.SWAP)]
-            processor.update_state(BatchUpdate(batch_size=2, removed=[], added=[], moved=moved))
+            trial.swap()
             watched = 1
         logits = torch.zeros((2, vocabulary), device=device)
         if step < CONFIDENT:
             logits[:, 2] = 100.0
-        result = processor.apply(logits.clone())
+        result = trial.apply(logits.clone(), step)
         ended = int(result[watched].argmax()) == END
         if ended is not (step == CONFIDENT + 1):
             raise RuntimeError(f"a path {'ended' if ended else 'did not end'} at token {step + 1}")
         if not torch.equal(result[1 - watched], logits[1 - watched]):
             raise RuntimeError(f"the logits of a path that is not watched were changed at token {step + 1}")
-        for tokens in outputs:
-            tokens.append(2)
-    processor.update_state(BatchUpdate(batch_size=0, removed=[0, 1], added=[], moved=[]))

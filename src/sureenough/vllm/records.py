@@ -1,42 +1,25 @@
-"""Records of watched paths, in host memory; a Unix socket serves them beside the engine.
+"""Records of watched paths, in host memory, in the process that samples their tokens.
 
 A step only appends an update; readers apply the updates. An update may be a copy that is still on its way from the
-device, with the event of its arrival; only readers wait for it. The last two states of every path are kept, since an
-engine that schedules ahead samples one more token after a path's end.
+device, with the event of its arrival; readers leave those to later. The last two states of every path are kept, since
+an engine that schedules ahead samples one more token after a path's end.
 
-At the socket, requests and replies are one line of JSON each. Its folder belongs to the server. A path's key is its
-client's secret: whoever sends it gets the record. With data parallelism every engine has a socket of its own; a path's
-record is where it ran.
+A path's key is its client's secret: whoever sends it gets the record. All of it runs in one thread, that of the engine
+or of its worker.
 """
 
 from __future__ import annotations
 
-import asyncio
-import glob
-import json
-import os
-import socketserver
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.core.confidence import Floats
-from sureenough.engines.watch.protocol import (
-    MAX_KEYS,
-    MAX_REPORTS_PER_SECOND,
-    PROGRESS_SECONDS,
-    UNKNOWN_PATH,
-    MissingRecord,
-    PathRecord,
-    Progress,
-)
+from sureenough.engines.watch.protocol import MissingRecord, PathRecord, Progress
 from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST
 
 Ints = NDArray[np.int64]
@@ -130,7 +113,7 @@ class _Step(NamedTuple):
 
 
 class PathRecords:
-    """Written by the engine's thread, read by any other."""
+    """The records of one engine."""
 
     def __init__(self, slots: int) -> None:
         self._tokens = np.zeros(slots, dtype=np.int64)
@@ -141,9 +124,8 @@ class PathRecords:
         self._finished: dict[str, _StoredPath | MissingRecord] = {}  # the oldest first
         self._finished_bytes = 0
         self._pending: deque[_Step | Callable[[], None]] = deque()  # steps, and changes of the paths in the slots
-        self._lock = threading.Lock()
 
-    # -- the engine's thread
+    # -- written by the monitor
 
     def start_path(self, slot: int, key: str, trace: bool) -> None:
         """A path starts in this slot, whose last path has ended."""
@@ -156,20 +138,15 @@ class PathRecords:
     def add_step(self, slots: Ints, tokens_before: NDArray[np.int32], results: Floats, copied: Any = None) -> None:
         """One step's result columns, which may be read once the event `copied` has happened."""
         self._pending.append(_Step(slots, tokens_before, results, copied))
-        full = len(self._pending) >= MAX_PENDING - 2
-        if len(self._pending) > MAX_PENDING // 2 and self._lock.acquire(blocking=full):
-            try:
-                self._apply_pending(wait=full)
-            finally:
-                self._lock.release()
+        if len(self._pending) > MAX_PENDING // 2:
+            self._apply_pending(wait=len(self._pending) >= MAX_PENDING - 2)
 
-    # -- any thread
+    # -- read
 
     def read(self, paths: Sequence[tuple[str, int | None]]) -> list[PathRecord | MissingRecord | None]:
         """Records of paths after so many tokens each (None: all); None for one that is not known or not that far."""
-        with self._lock:
-            self._apply_pending()
-            stored = [self._path(key, trace=True) for key, _ in paths]
+        self._apply_pending()
+        stored = [self._path(key, trace=True) for key, _ in paths]
         return [
             path.record(tokens) if isinstance(path, _StoredPath) else path
             for path, (_, tokens) in zip(stored, paths, strict=True)
@@ -177,12 +154,11 @@ class PathRecords:
 
     def read_progress(self, keys: Sequence[str]) -> list[Progress | None]:
         """How far these paths are, by what has arrived; None for a path that is not known or not watched."""
-        with self._lock:
-            self._apply_pending(wait=False)
-            paths = [self._path(key) for key in keys]
+        self._apply_pending()
+        paths = [self._path(key) for key in keys]
         return [path.progress() if isinstance(path, _StoredPath) else None for path in paths]
 
-    # -- with the lock held
+    # -- by key and slot
 
     def _path(self, key: str, *, trace: bool = False) -> _StoredPath | MissingRecord | None:
         slot = self._slots.get(key)
@@ -192,7 +168,7 @@ class PathRecords:
         tokens = int(self._tokens[slot])
         return _StoredPath(tokens, self._states[slot].copy(), self._traces.read(slot, tokens) if trace else None)
 
-    def _apply_pending(self, *, wait: bool = True) -> None:
+    def _apply_pending(self, *, wait: bool = False) -> None:
         while self._pending:
             update = self._pending[0]
             if not isinstance(update, _Step):
@@ -251,155 +227,3 @@ class PathRecords:
 def _size(path: _StoredPath | MissingRecord) -> int:
     trace = path.trace if isinstance(path, _StoredPath) else None
     return FINISHED_BYTES + (0 if trace is None else trace.nbytes)
-
-
-# -- the socket
-
-TIMEOUT: Final = 2.0
-"""Seconds that the paths of a request wait for an engine that does not respond: it may concern only some of them."""
-ARRIVAL_SECONDS: Final = 10.0
-"""Time in which a path's record must arrive."""
-MAX_RECORDS: Final = 64
-"""Records in one reply: each may have 22 bytes for every token of its path."""
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        with suppress(ConnectionError):  # the reader has what it needs from another engine, or has gone
-            for line in self.rfile:
-                self.wfile.write(json.dumps(self._reply(json.loads(line))).encode() + b"\n")
-
-    def _reply(self, request: dict[str, Any]) -> list[Any]:
-        server = cast(_RecordsServer, self.server)
-        if "keys" in request:
-            return server.records.read_progress(request["keys"])
-        records = server.records.read(request["paths"])
-        return [None if record is None else {**record.to_json(), "engine": server.engine} for record in records]
-
-
-class _RecordsServer(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-    request_queue_size = 1024  # many paths end at once, and a full queue refuses connections
-    records: PathRecords
-    engine: int
-
-
-def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> None:
-    """Serve the records of this engine until the process ends."""
-    socket_path = f"{socket_path}.{engine}" if engine else socket_path
-    Path(socket_path).unlink(missing_ok=True)
-    server = _RecordsServer(socket_path, _Handler)
-    server.records, server.engine = records, engine
-    os.chmod(socket_path, 0o600)
-    threading.Thread(target=server.serve_forever, name="sureenough-records", daemon=True).start()
-
-
-def engine_sockets(socket_path: str) -> list[str]:
-    """The sockets of the engines that share the requests."""
-    sockets = [socket_path, *sorted(glob.glob(glob.escape(socket_path) + ".[0-9]*"))]
-    return [path for path in sockets if os.path.exists(path)]
-
-
-async def _ask_engines(socket_path: str, request: dict[str, Sequence[Any]], paths: int) -> list[Any]:
-    """What the engine that runs it knows of each path of a request; None if none knows it."""
-    asking = [asyncio.ensure_future(_ask(path, request)) for path in engine_sockets(socket_path)]
-    merged: list[Any] = [None] * paths
-    try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TIMEOUT):
-                for next_reply in asyncio.as_completed(asking):  # an engine that hangs does not stop the others
-                    if (reply := await next_reply) is not None:
-                        merged = [new if old is None else old for old, new in zip(merged, reply, strict=True)]
-                    if None not in merged:
-                        break
-    finally:
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
-    return merged
-
-
-async def _ask(socket_path: str, request: dict[str, Sequence[Any]]) -> list[Any] | None:
-    """The reply of one engine; None if it has gone."""
-    try:
-        reader, writer = await asyncio.open_unix_connection(socket_path, limit=1 << 26)
-        try:
-            writer.write(json.dumps(request).encode() + b"\n")
-            reply: list[Any] = json.loads(await reader.readline())
-        finally:
-            writer.close()
-    except (OSError, ValueError):
-        return None
-    return reply
-
-
-class MonitorReader:
-    """Records and progress of the paths of one process, requested for many paths at once.
-
-    Paths of a question often end together, and a connection for each would take longer than the records themselves.
-    """
-
-    def __init__(self, socket_path: str) -> None:
-        self._socket_path = socket_path
-        self._waiting: list[tuple[str, int | None, asyncio.Future[dict[str, Any] | None]]] = []  # for their records
-        self._reading: asyncio.Task[None] | None = None
-        self._followed: set[str] = set()
-        self._progress: dict[str, Progress | None] = {}
-        self._progress_at = 0.0
-        self._reading_progress: asyncio.Task[None] | None = None
-
-    async def record(self, key: str, tokens: int | None) -> dict[str, Any]:
-        """A record as JSON, with the number of the engine that ran the path, or {"lost": reason}."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + ARRIVAL_SECONDS
-        while loop.time() < end:
-            arrived: asyncio.Future[dict[str, Any] | None] = loop.create_future()
-            self._waiting.append((key, tokens, arrived))
-            if self._reading is None or self._reading.done():
-                self._reading = loop.create_task(self._read_records())
-            if (record := await arrived) is not None:
-                return record
-            await asyncio.sleep(0.02)
-        known = (await self.request_progress([key]))[0] is not None
-        return MissingRecord("its last tokens did not arrive" if known else UNKNOWN_PATH).to_json()
-
-    async def _read_records(self) -> None:
-        while self._waiting:
-            paths, self._waiting = self._waiting[:MAX_RECORDS], self._waiting[MAX_RECORDS:]
-            records = await _ask_engines(self._socket_path, {"paths": [path[:2] for path in paths]}, len(paths))
-            for (_, _, arrived), record in zip(paths, records, strict=True):
-                if not arrived.done():
-                    arrived.set_result(record)
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two reports of a path: longer if there are many, whose reports would fill a core."""
-        return max(PROGRESS_SECONDS, len(self._followed) / MAX_REPORTS_PER_SECOND)
-
-    @contextmanager
-    def following(self, key: str) -> Iterator[None]:
-        """Ask for the progress of this path as long as the block runs."""
-        self._followed.add(key)
-        try:
-            yield
-        finally:
-            self._followed.discard(key)
-            self._progress.pop(key, None)
-
-    async def progress(self, key: str) -> Progress | None:
-        """How far this path was a moment ago; None if the monitor does not know it (yet)."""
-        loop, reading = asyncio.get_running_loop(), self._reading_progress
-        if reading is None or (reading.done() and loop.time() - self._progress_at > self.interval / 2):
-            reading = self._reading_progress = loop.create_task(self._read_progress())
-        await asyncio.shield(reading)
-        return self._progress.get(key)
-
-    async def _read_progress(self) -> None:
-        keys = list(self._followed)[:MAX_KEYS]
-        self._progress = dict(zip(keys, await self.request_progress(keys), strict=True))
-        self._progress_at = asyncio.get_running_loop().time()
-
-    async def request_progress(self, keys: Sequence[str]) -> list[Progress | None]:
-        """How far these paths are now, whichever engine runs them."""
-        paths = await _ask_engines(self._socket_path, {"keys": keys}, len(keys))
-        return [None if path is None else Progress(*path) for path in paths]

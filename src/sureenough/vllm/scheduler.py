@@ -1,7 +1,5 @@
 """vLLM's own scheduler, but outputs of requests stay in the engine's process until they are needed.
 
-    vllm serve MODEL --scheduler-cls sureenough.vllm.scheduler.watch_scheduler
-
 For every token of every request vLLM sends an output from the engine to the API server, or to the process that uses it
 as a library, which handles it in Python, even if the client gets a single reply. Two kinds of requests do not need
 them. A watched path has a record that says how far it is, so its outputs are dropped unless they are its first or last.
@@ -15,7 +13,7 @@ that a step of watched paths alone sends nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,13 +29,15 @@ LARGE_STEP: Final = 1 << 19
 _NEW: Final = object()
 
 
-def watch_scheduler(vllm_config: Any, **arguments: Any) -> Any:
-    """The scheduler for vLLM's settings: it plans a step while the last one runs, or when that has ended."""
-    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-    from vllm.v1.core.sched.scheduler import Scheduler
+def with_whole_replies(choose: Callable[[Any], type]) -> Callable[[Any], type]:
+    """The scheduler that vLLM chooses, with `WholeReplies` before it if it is one of vLLM's two usual ones."""
 
-    base = AsyncScheduler if vllm_config.scheduler_config.async_scheduling else Scheduler
-    return type("WatchScheduler", (WholeReplies, base), {})(vllm_config=vllm_config, **arguments)
+    def get_scheduler_cls(config: Any) -> type:
+        base = choose(config)
+        usual = base.__module__ in ("vllm.v1.core.sched.scheduler", "vllm.v1.core.sched.async_scheduler")
+        return type(base.__name__, (WholeReplies, base), {}) if usual else base
+
+    return get_scheduler_cls
 
 
 class WholeReplies:
@@ -148,8 +148,8 @@ def tokens_per_output(params: Any) -> int | None:
 def _lasting(logprobs: Any) -> Any:
     """Log-probabilities that stay as they are.
 
-    They are rows of their step's arrays. With several workers, vLLM 0.26 uses the memory of arrays of a MiB or more
-    again a few steps later.
+    They are rows of their step's arrays. With several workers, vLLM uses the memory of arrays of a MiB or more again a
+    few steps later.
     """
     if getattr(logprobs[0].base, "nbytes", 0) < LARGE_STEP:
         return logprobs

@@ -282,7 +282,7 @@ class MonitorInfo(NamedTuple):
 async def fetch_monitor_info(fetch: Fetch) -> MonitorInfo | None:
     """What the monitor of a server offers, if it has one."""
     try:
-        info = json.loads(await fetch("sureenough") or b"")
+        info = json.loads(await fetch("sureenough/monitor") or b"")
         if info["protocol"] == PROTOCOL_VERSION:
             return MonitorInfo(str(info["sureenough"]), int(info["window"]))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a client and the monitor inside vLLM share: how a path is watched, what is reported of it, a server's settings.
+"""What a client and the monitor inside vLLM share: how a path is watched, and what is reported of it.
 
 Arguments travel in a header; the server writes them into the flat `vllm_xargs` of vLLM's own protocol and checks them.
 At a path's end, the server sends a record, which becomes a summary. This file needs only numpy.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,13 +31,8 @@ WATCH_HEADER: Final = "sureenough-watch"
 """Header of a request: watch this path with these arguments if you can, and leave out its log-probabilities."""
 WATCHED_HEADER: Final = "sureenough-watched"  # header of the reply: the path is watched
 
-WINDOW_ENV: Final = "SUREENOUGH_VLLM_WINDOW"
-"""Environment: tokens of the longest window that the server has memory for; 2048 by default."""
-SOCKET_ENV: Final = "SUREENOUGH_VLLM_SOCKET"  # environment: path of the Unix socket at which the monitor serves records
-
-LOGITS_PROCESSOR: Final = "sureenough.vllm.processor:WatchProcessor"
-SCHEDULER: Final = "sureenough.vllm.scheduler.watch_scheduler"
-MIDDLEWARE: Final = "sureenough.vllm.middleware.RecordsMiddleware"
+LONGEST_WINDOW: Final = 2048
+"""Tokens of the longest window that the monitor has memory for."""
 
 ARGUMENT_PREFIX: Final = "sure_"
 THRESHOLDS: Final = {"sure_trust": "trust", "sure_drop": "drop", "sure_risk": "risk", "sure_eta": "eta"}
@@ -61,22 +55,6 @@ POLLED_SECONDS: Final = 15.0
 MAX_REPORTS_PER_SECOND: Final = 512
 MAX_KEYS: Final = 4096
 """Paths in one request for their progress."""
-
-
-# -- settings of a server
-
-
-def server_environment(socket: str, longest_window: int) -> dict[str, str]:
-    """Environment variables with which vLLM must be started. The monitor was tried with its V1 model runner."""
-    return {SOCKET_ENV: socket, WINDOW_ENV: str(longest_window), "VLLM_USE_V2_MODEL_RUNNER": "0"}
-
-
-def longest_window() -> int:
-    """Tokens of the longest window that this server can watch."""
-    text = os.environ.get(WINDOW_ENV, "2048")
-    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) < 1:
-        raise UsageError(f"{WINDOW_ENV} is {text!r}; it must be a whole number of at least 1")
-    return int(text)
 
 
 # -- arguments of a request
@@ -145,12 +123,10 @@ def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest |
 
 
 def _window(value: object) -> int:
-    longest = longest_window()
-    if not isinstance(value, bool) and isinstance(value, int | float) and 1 <= value <= longest and value == int(value):
-        return int(value)
-    raise UsageError(
-        f"sure_window is {value!r}; it must be a whole number from 1 to {longest} (the server's {WINDOW_ENV})"
-    )
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and 1 <= value <= LONGEST_WINDOW and value == int(value):  # type: ignore[operator, call-overload]
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    raise UsageError(f"sure_window is {value!r}; it must be a whole number from 1 to {LONGEST_WINDOW}")
 
 
 def _number(name: str, value: object) -> float:
