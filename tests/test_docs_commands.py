@@ -46,6 +46,7 @@ ELSEWHERE = {
     "curl": "its JSON is read here; tests/server sends such requests",
     "docker": "tests/server/test_dockerfile.py reads the Dockerfile",
     "vllm": "needs vLLM: .ci/vllm starts it with these options",
+    "VLLM_PLUGINS=sureenough": "the same, with the plug-in",
     ".ci/vllm": "needs vLLM: .ci/run calls it",
     "ray": "needs a cluster: .ci/ray starts one",
     "tar": "unpacks what pip has downloaded",
@@ -58,7 +59,6 @@ ELSEWHERE = {
 NOT_RUN = {
     "serve": "runs until it is stopped; tests/server starts it",
     "view": "runs until it is stopped; tests/cli starts it",
-    "serve-vllm": "needs vLLM; .ci/vllm",
     "--ray": "needs a cluster; .ci/ray",
     "hf:": "needs the hub; tests/engines/test_local.py",
     ".gguf": "needs a file that is not in the package; tests/engines/test_local.py",

@@ -23,7 +23,7 @@ class Bridge(ForwardingEngine):
 
     @property
     def running(self) -> int:
-        return int(self._engine._loaded.engine.output_processor.get_num_unfinished_requests())
+        return int(self._engine._loaded.served.client.output_processor.get_num_unfinished_requests())
 
     async def forward(self, prompt: Prompt, start: StartRequest) -> TokenStream:
         chunks = start(self._engine)
@@ -60,7 +60,7 @@ def bridged() -> Bridge:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     engine = VLLM(
-        os.environ["SUREENOUGH_VLLM_MODEL"], temperature=1.0, top_p=1.0, longest_window=256, max_model_len=2048,
+        os.environ["SUREENOUGH_VLLM_MODEL"], temperature=1.0, top_p=1.0, max_model_len=2048,
         max_num_seqs=64, enforce_eager=True, distributed_executor_backend="uni",
     )  # fmt: skip
 

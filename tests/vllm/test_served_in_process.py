@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -13,6 +14,7 @@ from arithmetic import generate
 import sureenough as se
 from sureenough.engines import Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, as_part
+from sureenough.vllm.engine import rendered
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE
 from tests.vllm.test_served import bounded
@@ -94,17 +96,27 @@ def test_a_search_continues_the_ids_that_were_sampled(spec: str, monkeypatch: py
 
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
     """The ids of every beginning that vLLM receives from now on, and those that it samples after it."""
-    vllm = engine()._engine
-    generate, prompt = vllm._loaded.engine.generate, len(vllm._prompt_ids(PROMPT))
+    served = engine()._engine._loaded.served
+    generate = served.client.generate
+    prompt = bounded(prompt_ids())
     requests: list[tuple[list[int], list[int]]] = []
 
-    async def recorded(inputs: dict[str, list[int]], *arguments: Any) -> AsyncIterator[Any]:
+    async def recorded(inputs: dict[str, list[int]], *arguments: Any, **named: Any) -> AsyncIterator[Any]:
         sampled: list[int] = []
-        requests.append((inputs["prompt_token_ids"][prompt:], sampled))
-        async with aclosing(generate(inputs, *arguments)) as outputs:
+        requests.append((inputs["prompt_token_ids"][len(prompt) :], sampled))
+        async with aclosing(generate(inputs, *arguments, **named)) as outputs:
             async for output in outputs:
                 sampled += output.outputs[0].token_ids
                 yield output
 
-    monkeypatch.setattr(vllm._loaded.engine, "generate", recorded)
+    monkeypatch.setattr(served.client, "generate", recorded)
     return requests
+
+
+async def prompt_ids() -> list[int]:
+    made = await rendered(
+        engine()._engine._loaded.served,
+        {"model": os.environ["SUREENOUGH_VLLM_MODEL"], "messages": list(PROMPT.messages)},
+        chat=True,
+    )
+    return made.ids

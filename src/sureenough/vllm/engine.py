@@ -232,23 +232,28 @@ class ServedEngine(Engine):
     async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Grow one path."""
         async with self:
-            made = await asyncio.shield(self._rendered(prompt))
             name = f"path-{next(_numbers):08}-{seed}"
             request = self._watch_request(prompt, name)
-            changes = {"seed": seed, "detokenize": bool(made.params.stop)}
             path = GrowingPath(K if prompt.signals and request is None else None, withheld=True)
             try:
+                made = await asyncio.shield(self._rendered(prompt))
+                changes = {"seed": seed, "detokenize": bool(made.params.stop)}
                 async with aclosing(self._grow(path, made, made.inputs, name, changes, request)) as parts:
                     async for part in parts:
                         yield part
+                summary = await self._summary(request, len(path.ids))
             except (GeneratorExit, asyncio.CancelledError):
-                if request is not None and prompt.watch is not None and prompt.watch.report_unheard is not None:
-                    total = await self._model.records.count_cancelled(name)
-                    if total is not None:
-                        prompt.watch.report_unheard(max(0, total - path.tokens))
+                await self._report_cancelled(prompt, request, path)
                 raise
-            summary = await self._summary(request, len(path.ids))
             yield path.end(len(made.ids), self._text(path, made), summary)
+
+    async def _report_cancelled(self, prompt: Prompt, request: WatchRequest | None, path: GrowingPath) -> None:
+        """How many more tokens than those passed on a path has that is cancelled, once that is known."""
+        report = None if prompt.watch is None else prompt.watch.report_unheard
+        if request is not None and report is not None:
+            total = await self._model.records.count_cancelled(request.key)
+            if total is not None:
+                report(max(0, total - path.tokens))
 
     async def _summary(self, request: WatchRequest | None, tokens: int) -> Summary | None:
         """What the monitor has seen of a path that ended with so many tokens; None if it was to count them only."""

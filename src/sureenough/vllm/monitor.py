@@ -139,7 +139,7 @@ class BatchMonitor:
         self._watched: dict[str, int] = {}  # slots by key
         # Free slots, the longest free first, with the key of the path that left each.
         self._free: dict[int, str | None] = dict.fromkeys(range(slots))
-        self._placed: tuple[Ints, Ints, Any] | None = None  # rows and slots of the last step, and where they are
+        self._placed: tuple[Ints, Ints, Any] | None = None  # rows and slots of the last step, on the device
 
     def start(self, request: WatchRequest, end_token: int | None, tokens: int = 0) -> int | None:
         """The slot of a request that joins with so many tokens already sampled; None if it cannot be watched."""
