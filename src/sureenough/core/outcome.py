@@ -82,7 +82,7 @@ class Outcome:
     gate: Gate | None = None  # the thresholds of this question, if it was calibrated
     window_paths: int = 0  # paths whose lengths chose the window; 0: it was given
     classes: tuple[tuple[Answer, ...], ...] = ()  # answers that were counted as one: the judge's verdicts
-    correlations: dict[str, float] = field(default_factory=dict)  # of signals with leave-one-out agreement
+    correlations: dict[str, float] = field(default_factory=dict)  # of signals with votes for the leader
     learned: LearnerState | None = None  # what a strategy that learns knew at the start
     notes: tuple[str, ...] = ()  # what a reader of this result should know
 

@@ -128,15 +128,20 @@ class Poll:
         return tuple(map(tuple, written.values()))
 
     def correlations(self) -> dict[str, float]:
-        """How far each signal goes with leave-one-out agreement, by name.
+        """How far each signal goes with a vote for the leader instead of the runner-up, by counts.
 
-        A signal that does not vary is left out; all are if there are fewer than five votes or all of them agree.
+        Votes for other answers are left out: they are less confident, whichever of the two is right. A question whose
+        two are level or have fewer than five votes tells nothing, nor does a signal that does not vary.
         """
-        n = len(self.ballots)
-        if n < FEWEST_VOTES:
+        leaders = sorted(self._candidates.values(), key=lambda one: -one.count)[:2]
+        counts = [one.count for one in leaders]
+        if sum(counts) < FEWEST_VOTES or len(set(counts)) < 2:
             return {}
-        agreement = [(owner.count - 1) / (n - 1) for owner in self._owners]
-        values = {name: correlation([getattr(one, name) for one in self.ballots], agreement) for name in SIGNALS}
+        voters = [
+            [one for one, owner in zip(self.ballots, self._owners, strict=True) if owner is two] for two in leaders
+        ]
+        votes, for_first = [*voters[0], *voters[1]], [1.0] * len(voters[0]) + [0.0] * len(voters[1])
+        values = {name: correlation([getattr(one, name) for one in votes], for_first) for name in SIGNALS}
         return {name: value for name, value in values.items() if value is not None}
 
     def _class(self, answer: Answer) -> Hashable:

@@ -87,9 +87,10 @@ class ByConfidence(HasOptions):
 
 # Which confidence to trust, learned from question to question without labels.
 #
-# Paths that agree with the others are right more often, so a signal that goes with agreement is worth a weight. A state
-# keeps, for each signal, the mean within-question correlation with leave-one-out agreement, beside an optimistic prior;
-# weights and the care of the stop rule follow from it. docs/sure.md gives the rule.
+# The most frequent answer is right more often than the next one, so a signal that tells their paths apart is worth a
+# weight. A state keeps, for each signal, the mean over questions of its correlation with a vote for the leader, among
+# the votes for these two, beside an optimistic prior; weights and the care of the stop rule follow from it.
+# docs/sure.md gives the rule.
 
 SIGNALS: Final = ("tail", "mean_peak")
 """Fields of a ballot that may be trusted."""
@@ -97,7 +98,7 @@ PRIOR: Final = 0.15
 PRIOR_QUESTIONS: Final = 8
 """The prior counts as so many questions with this correlation; from this correlation on, a signal is fully trusted."""
 FEWEST_VOTES: Final = 5
-"""A question with fewer votes teaches nothing."""
+"""A question with fewer votes for its two leaders teaches nothing."""
 STATE_VERSION: Final = 1
 
 
@@ -106,7 +107,7 @@ class LearnerState:
     """What is known of one model's signals. `receive` returns the next state; a run uses the state of its start."""
 
     questions: int = 0  # outcomes received
-    sums: tuple[float, ...] = (0.0,) * len(SIGNALS)  # of correlations with agreement, by signal
+    sums: tuple[float, ...] = (0.0,) * len(SIGNALS)  # of correlations with votes for the leader, by signal
     counts: tuple[int, ...] = (0,) * len(SIGNALS)  # questions with such a correlation
 
     def receive(self, outcome: Outcome) -> LearnerState:
@@ -126,7 +127,7 @@ class LearnerState:
 
     @property
     def trust(self) -> float:
-        """0 if no signal goes with agreement, 1 if one does as much as the prior expects."""
+        """0 if no signal goes with votes for leaders, 1 if one does as much as the prior expects."""
         return min(1.0, max(0.0, *self.correlations.values()) / PRIOR)
 
     def betas(self, most: float) -> dict[str, float]:
@@ -186,7 +187,7 @@ SUM_CAP: Final = 2.0
 class BySignals(HasOptions):
     """Paths more confident than the others weigh more; all votes sum to the effective number of paths."""
 
-    weigh: str = option("learned", "learned: by the signals that go with agreement; tail: by the last window; "
+    weigh: str = option("learned", "learned: by the signals that go with votes for leaders; tail: by the last window; "
                         "count: all paths alike", one_of("learned", "tail", "count"))  # fmt: skip
     beta: float = option(0.8, "how much confidence counts at most; 0 weighs all paths alike", MODERATE)
     state: LearnerState = field(default=LearnerState(), compare=False)
