@@ -13,7 +13,7 @@ def four_ahead(poll: Poll) -> bool:
     return lead is not None and lead.first - lead.second >= 4
 
 
-AHEAD = se.Strategy("four-ahead", stop=four_ahead, summary="stop when the leader is four votes ahead")  # type: ignore[arg-type]
+AHEAD = se.Strategy("four-ahead", stop=four_ahead, summary="stop when the leader is four votes ahead")
 
 
 def main() -> None:

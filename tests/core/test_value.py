@@ -210,7 +210,7 @@ def test_a_rule_of_the_callers_own_needs_no_more_than_its_call() -> None:
 
 
 def test_any_callable_is_a_stop_rule() -> None:
-    run = Session(Strategy("two", stop=lambda poll: poll.counted >= 2), RunOptions(paths=9, window=1))  # type: ignore[arg-type]
+    run = Session(Strategy("two", stop=lambda poll: poll.counted >= 2), RunOptions(paths=9, window=1))
     run.begin()
     run.receive(Ended(0, Fate.KEPT, "a"))
     assert run.receive(Ended(1, Fate.KEPT, "a")) == [Stop("a", "settled")]

@@ -106,7 +106,7 @@ def lead_of(votes: int) -> Strategy:
         lead = poll.lead_by_count()
         return lead is not None and lead.first - lead.second >= votes
 
-    return Strategy("lead", stop=settled)  # type: ignore[arg-type]
+    return Strategy("lead", stop=settled)
 
 
 def test_a_plain_function_is_called_with_imagined_votes() -> None:
@@ -138,7 +138,7 @@ def fails(poll: Poll) -> bool:
 @pytest.mark.parametrize("rule", [lambda poll: False, lambda poll: poll.voting > 99, fails])
 @pytest.mark.parametrize("hurry", [0.0, None])
 def test_without_a_need_all_run_and_a_note_says_so(rule: Callable[[Poll], bool], hurry: float | None) -> None:
-    run = Running(Strategy("own", stop=rule), hurry=hurry, parallel=9, paths=20)  # type: ignore[arg-type]
+    run = Running(Strategy("own", stop=rule), hurry=hurry, parallel=9, paths=20)
     assert run.begin() == 9
     run.session.receive(Expired("deadline"))
     notes = run.session.outcome().notes

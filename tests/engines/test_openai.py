@@ -358,7 +358,7 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch, caplog
     with pytest.raises(EngineRejected, match="Incorrect key: \\*\\*\\*") as raised:
         asked(quoting, then)
     assert "secret" not in str(raised.value) + repr(raised.value) + caplog.text
-    assert "secret" not in repr(OpenAI("http://localhost/v1", "m", key="sk-secret-2"))
+    assert "secret" not in repr(OpenAI(base_url="http://localhost/v1", model="m", api_key="sk-secret-2"))
 
 
 def test_user_and_password_in_a_url_are_used_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
@@ -634,7 +634,7 @@ def test_a_reply_that_cannot_be_read_is_quoted_without_the_key(quoting: str, spa
 
     async def use(server: RawServer) -> str:
         with pytest.raises(EngineError) as raised:
-            await path_text(OpenAI(server.url, "tiny", key=key))
+            await path_text(OpenAI(server.url, "tiny", api_key=key))
         return str(raised.value)
 
     message = run(answer, use)

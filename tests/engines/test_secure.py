@@ -76,7 +76,7 @@ def way(
 
 def test_a_path(way: Callable[..., None]) -> None:
     async def use(server: Server, proxy: Proxy | None) -> None:
-        async with aclosing(OpenAI(server.url, "tiny", key="sk-1").stream(PROMPT, seed=5)) as chunks:
+        async with aclosing(OpenAI(server.url, "tiny", api_key="sk-1").stream(PROMPT, seed=5)) as chunks:
             tokens = [token async for chunk in chunks for token in as_part(chunk).tokens]
         assert len(tokens) == 15
         assert server.headers[0]["authorization"] == "Bearer sk-1"
@@ -106,7 +106,7 @@ def test_a_redirect_is_not_followed_and_gets_no_key(way: Callable[..., None]) ->
         async with serving(Manner()) as other:
             server.manner = lambda seed, nth: Manner(status=307, headers={"Location": f"{other.url}/chat/completions"})
             with pytest.raises(EngineRejected, match=f"redirects to {other.url}.*and redirects are not followed"):
-                await anext(OpenAI(server.url, "tiny", key="sk-1").stream(PROMPT, seed=1))
+                await anext(OpenAI(server.url, "tiny", api_key="sk-1").stream(PROMPT, seed=1))
             assert (len(server.requests), other.requests) == (1, [])
 
     way(Manner(), use)

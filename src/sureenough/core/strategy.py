@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from sureenough.core.poll import Poll
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import ExpectedGain, PlainStopRule, StopRule, never
-from sureenough.core.weights import BySignals, LearnerState, PlainWeigh, Weigh, by_count
+from sureenough.core.weights import Ballot, BySignals, LearnerState, PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -26,6 +29,20 @@ class Strategy:
 
     summary: str = field(default="", compare=False, repr=False)
     """What it does, in a line."""
+
+    if TYPE_CHECKING:  # callers may give plain functions, which become a rule and a weighting
+
+        def __init__(
+            self,
+            name: str,
+            warmup: int = 0,
+            calibrate: Calibrate = no_gate,
+            stop: StopRule | Callable[[Poll], bool] = never,
+            weigh: Weigh | Callable[[Sequence[Ballot], Sequence[float]], Sequence[float]] = by_count,
+            search: SearchMethod | None = None,
+            explicit_options: tuple[str, ...] = (),
+            summary: str = "",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if not hasattr(self.stop, "verdict"):

@@ -243,7 +243,7 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
         elif settings.upstream is not None:
             engines = [
                 OpenAI(url, settings.models[0] if settings.models else "any", window=settings.window, timeouts=times,
-                       retries=settings.retries, key=settings.upstream_key)
+                       retries=settings.retries, api_key=settings.upstream_key)
                 for url in (settings.upstream, *settings.more_upstreams)
             ]  # fmt: skip
             connections = [await stack.enter_async_context(engine.open(parallel=at_once)) for engine in engines]

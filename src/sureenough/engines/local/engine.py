@@ -83,7 +83,7 @@ class Local(ClosedEngine):
         names = ("temperature", "top_p", "max_path_tokens", "chat", "k", "window", "timeouts")
         settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         settings |= {"metrics": True, "proxies": False, "reuse": False}  # llama.cpp closes connections that are reused
-        return OpenAI(url, self.name, key=key, extra={**SAMPLERS, **self.extra}, **settings)
+        return OpenAI(url, self.name, api_key=key, extra={**SAMPLERS, **self.extra}, **settings)
 
     def prepare(self) -> Path:
         """The model's file, downloaded first if necessary."""

@@ -321,7 +321,7 @@ def check_sampling(temperature: float, top_p: float) -> None:
 class OpenAI(ClosedEngine):
     """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, LM Studio, hosted APIs."""
 
-    url: str  # up to and including /v1
+    base_url: str  # up to and including /v1
     model: str
     _: KW_ONLY
     temperature: float = 0.6
@@ -337,10 +337,10 @@ class OpenAI(ClosedEngine):
     metrics: bool = False  # read the server's counters, for tokens after cancels; for servers that no one else uses
     proxies: bool = True  # use the environment's proxies
     reuse: bool = True  # use a connection for one path after another
-    key: str | None = None  # instead of the environment's
+    api_key: str | None = None  # instead of the environment's
 
     def __post_init__(self) -> None:
-        address = parse_url(self.url)
+        address = parse_url(self.base_url)
         if not address.host or address.scheme not in ("http", "https"):
             shown = without_secrets(address)
             raise UsageError(f"{shown} is not a URL of a server; it looks like http://localhost:8000/v1")
@@ -355,7 +355,7 @@ class OpenAI(ClosedEngine):
                 raise UsageError(f"{name} is {value}; it must be at least {least}", argument=name)
 
     def server_address(self) -> str:
-        return str(without_secrets(parse_url(self.url)))
+        return str(without_secrets(parse_url(self.base_url)))
 
     def __repr__(self) -> str:
         return f"OpenAI({self.server_address()!r}, {self.model!r})"
@@ -365,7 +365,7 @@ class OpenAI(ClosedEngine):
         """Open up to this many connections."""
         from sureenough.engines.openai.http import Transport  # aiohttp takes a fifth of a second to import
 
-        key, address = api_key(self.key), parse_url(self.url)
+        key, address = api_key(self.api_key), parse_url(self.base_url)
         proxy = proxy_for(address) if self.proxies else None
         headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
         authorization = basic_auth(address) if key is None else f"Bearer {key}"
