@@ -7,11 +7,14 @@ are faulty.
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import random
+import struct
 import sys
 from collections.abc import Awaitable, Callable
+from math import inf, nan
 from typing import Any
 
 from tests.engines.raw_server import (
@@ -182,6 +185,29 @@ async def negative_usage(server: RawServer, writer: asyncio.StreamWriter, draw: 
     count = draw.choice([-9, -(2**40), 2**40, 2**80])
     usage = {"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": count}}
     writer.write(whole([*tokens(draw), json.dumps(usage), "[DONE]"]))
+
+
+WATCHED_HEAD = STREAM_HEAD + b"sureenough-watched: 2\r\n"
+SIGNALS = [base64.b64encode(struct.pack("<4d", 0.5, 1.0, 0.5, x)).decode() for x in (1.0, 65_505.0, inf, nan, -1.0)]
+RECORD: dict[str, Any] = {
+    "tokens": 2, "lowest": 1.0, "tail": 1.0, "tier": 0, "mean_peak": 0.5, "mean_conf": 1.0, "signals": SIGNALS[0]
+}  # fmt: skip
+ODD: tuple[Any, ...] = (nan, inf, -1, 10**40, None, [])
+ODD_FIELDS: list[dict[str, Any]] = [
+    {}, *({"signals": one} for one in SIGNALS), *({name: odd} for name in RECORD for odd in ODD), {"tier": 1},
+    {"lost": "no"},
+]  # fmt: skip
+
+
+@fault
+async def odd_records(server: RawServer, writer: asyncio.StreamWriter, draw: random.Random) -> None:
+    """It says that it watches the path, and reports anything of it."""
+    count = {"tokens": draw.choice([0, 1, -1, nan, 10**40]), "tail": draw.choice([nan, -inf, 1e300])}
+    record = RECORD | draw.choice(ODD_FIELDS)
+    if draw.random() < 0.2:
+        del record["signals"]
+    end = json.loads(text_event("so \\boxed{7}", finish="stop")) | {"sureenough": {"record": record}}
+    writer.write(whole([json.dumps({"sureenough": count}), json.dumps(end), "[DONE]"], WATCHED_HEAD))
 
 
 @fault

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,9 +22,12 @@ import pytest
 
 import sureenough as se
 from sureenough.core.outcome import BUCKETS
+from sureenough.drivers.record import RecordQuestion, record
+from sureenough.engines import Prompt
 from sureenough.engines.openai.client import Timeouts
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.errors import EngineError
+from sureenough.pools.journal import Journal
 from sureenough.server import ServerLimits, ServerSettings
 from sureenough.server.consensus import ServerState
 from tests.adversarial.hostile_client import ATTACKS, BODY, Target
@@ -80,6 +84,22 @@ def test_ask_survives_an_upstream(fault: str, strategy: str) -> None:
     assert result.answer != "666", "an answer of bytes that no request asked for"
     assert all(note.isprintable() for note in result.notes)
     result.to_json()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_recorded_of_an_upstream_can_be_read_again(fault: str, tmp_path: Path) -> None:
+    file, questions = tmp_path / "journal", [RecordQuestion("q", Prompt.user("3 + 4?"))]
+
+    async def use() -> None:
+        async with raw_server(with_fault(fault)) as server:
+            engine = se.OpenAI(server.url, "tiny", timeouts=TIMES, retries=0, max_path_tokens=500)
+            with Journal(file, {"model": "tiny"}) as journal, suppress(EngineError):
+                await record(questions, engine, journal, paths=24, parallel=4, seed=0)
+
+    asyncio.run(asyncio.wait_for(use(), SLOWEST))
+    with Journal(file, {"model": "tiny"}) as journal:
+        for path in journal.values():
+            assert all(0 <= value <= 100 for value in (*path.peak, *path.conf))
 
 
 @pytest.mark.parametrize(

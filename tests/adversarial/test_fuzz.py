@@ -27,7 +27,13 @@ from sureenough.engines.openai.errors import ServerErrors, StreamError
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
-from sureenough.engines.watch.protocol import ARGUMENTS, is_watchable, parse_summary, parse_watch_arguments
+from sureenough.engines.watch.protocol import (
+    ARGUMENTS,
+    WatchRequest,
+    is_watchable,
+    parse_summary,
+    parse_watch_arguments,
+)
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.json_text import encode
 from sureenough.pools.journal import Journal
@@ -270,7 +276,7 @@ SIGNALS = st.binary(max_size=64).map(lambda raw: base64.b64encode(raw).decode())
 @example({"tokens": 0, "lowest": 0, "tail": 0, "tier": 0, "mean_peak": 0, "mean_conf": 0, "signals": 5}, 4)
 def test_records_of_a_server(record: dict[str, Any], window: int) -> None:
     with suppress(ValueError):
-        parse_summary(record, window)
+        parse_summary(record, WatchRequest("a-long-key", window, trace=True))
 
 
 # -- files

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -129,22 +131,33 @@ def loaded_by(*names: str, before: str = "import sys") -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
+def encoded(*signals: float) -> str:
+    return base64.b64encode(np.array(signals).tobytes()).decode()
+
+
+TRACED = WatchRequest("a-long-key", 2, trace=True)
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("field", "values"),
     [
-        {"tokens": "2"}, {"tokens": -1}, {"tokens": True}, {"tokens": 3}, {"lowest": None}, {"lowest": 10**400},
-        {"tail": []}, {"tier": 3}, {"tier": []}, {"signals": "?"}, {"signals": 3}, {"signals": "AAAA"},
-        {"signals": PathRecord(2, 1.0, 1.0, 0, np.full((2, 2), np.nan), 1.0, 1.0).to_json()["signals"]},
+        ("tokens", ["2", -1, True, 10**40, 2.0]),
+        *((name, ["1", True, [], -1.0, 101.0, nan, inf, 10**400]) for name in ("lowest", "tail", "mean_conf")),
+        ("mean_peak", ["1", True, [], -1.0, 1.1, nan, inf]),
+        ("tier", [3, -1, [], True, 1.5, nan, 1]),  # 1: this path's gate cannot close
+        ("signals", ["?", 3, "AAAA", [], *(encoded(0.5, 1.0, 0.5, conf) for conf in (nan, inf, -1.0, 65_505.0))]),
+        ("signals", [encoded(0.5, 1.0, peak, 1.0) for peak in (nan, -0.1, 1.1)] + [encoded(*[0.5] * 6)]),
     ],
 )  # fmt: skip
-def test_malformed_records_are_value_errors(change: dict[str, Any]) -> None:
+def test_every_field_of_a_record_is_checked(field: str, values: list[Any]) -> None:
     record = PathRecord(2, 1.0, 1.0, 0, np.ones((2, 2)), 1.0, 1.0).to_json()
-    assert parse_summary(record, 2).tokens == 2
-    with pytest.raises((ValueError, TypeError)):
-        parse_summary(record | change, 2)
-    for name in ("tokens", "lowest", "tail", "tier", "mean_peak", "mean_conf"):
-        with pytest.raises(ValueError, match="malformed"):
-            parse_summary({other: value for other, value in record.items() if other != name}, 2)
+    assert parse_summary(record, TRACED).tokens == 2
+    for value in (*values, None):
+        with pytest.raises(ValueError, match=f"malformed record .{field}."):
+            parse_summary(record | {field: value}, TRACED)
+    del record[field]
+    with pytest.raises(ValueError, match=f"malformed record .{field}."):
+        parse_summary(record, TRACED)
 
 
 def test_a_trend_window_is_refused_by_name() -> None:

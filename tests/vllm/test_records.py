@@ -14,9 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sureenough.core.confidence import scan
-from sureenough.core.pruning import Tier
+from sureenough.core.pruning import Gate, Tier
 from sureenough.engines.watch import client as client_module
-from sureenough.engines.watch.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, Progress, parse_summary
+from sureenough.engines.watch.protocol import (
+    UNKNOWN_PATH,
+    MissingRecord,
+    PathRecord,
+    Progress,
+    WatchRequest,
+    parse_summary,
+)
 from sureenough.vllm import reader as reader_module
 from sureenough.vllm import records as module
 from sureenough.vllm.reader import RecordsReader
@@ -163,14 +170,14 @@ def json_of(key: str) -> dict[str, Any]:
 
 
 def test_a_summary_is_exact() -> None:
-    summary = parse_summary(json_of("warm-up-path"), 64)
+    summary = parse_summary(json_of("warm-up-path"), WatchRequest("warm-up-path", 64, trace=True))
     wanted = scan(np.array([1 / (t + 3) for t in range(300)]), np.array([t / 7 for t in range(300)]), 64)
     assert (summary.tokens, summary.lowest, summary.tail, summary.tier) == (300, 1 / 3, 2 / 3, None)
     assert summary.windows is not None
     assert (summary.mean_peak, summary.mean_conf) == (wanted.mean_peak, wanted.mean_conf)
     for name in ("peak", "conf", "noise", "fall"):
         assert np.array_equal(getattr(summary.windows, name), getattr(wanted, name))
-    pruned = parse_summary(json_of("pruned-path-"), 64)
+    pruned = parse_summary(json_of("pruned-path-"), WatchRequest("pruned-path-", 64, Gate(drop=1.0)))
     assert (pruned.tier, pruned.windows) == (Tier.DROP, None)
     assert (pruned.mean_peak, pruned.mean_conf) == (0.5, 9.0)
 

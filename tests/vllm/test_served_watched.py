@@ -26,7 +26,7 @@ from sureenough.engines.base import WatchOptions, as_part
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.watch.client import fetch_monitor_info
-from sureenough.engines.watch.protocol import parse_summary
+from sureenough.engines.watch.protocol import WatchRequest, parse_summary
 from sureenough.pools import Journal
 from tests.vllm.test_served import bounded, now
 
@@ -258,7 +258,7 @@ def test_signals_equal_those_of_the_requests_own_log_probabilities(prompt: str) 
         token_signals([one["logprob"] for one in entry["top_logprobs"]], 20)
         for entry in reply["choices"][0]["logprobs"]["content"]
     ]
-    found = parse_summary(record, 8)
+    found = parse_summary(record, WatchRequest("any-path", 8, trace=True))
     assert found.tokens == len(made)
     assert found.windows is not None
     wanted = scan(np.array([peak for peak, _ in made]), np.array([conf for _, conf in made]), 8)

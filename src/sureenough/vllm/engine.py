@@ -262,7 +262,7 @@ class ServedEngine(Engine):
         record = await self._model.records.record(request.key, tokens)
         if "lost" in record:
             raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
-        return parse_summary(record, request.window)
+        return parse_summary(record, request)
 
     def _text(self, path: GrowingPath, made: RenderedRequest) -> str:
         """The text of a complete path; reasoning and tool calls are put in as `ReplyParser` does from a reply."""

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from sureenough.core.events import Summary
@@ -29,8 +28,10 @@ from sureenough.engines.watch.protocol import (
     K,
     Progress,
     WatchRequest,
+    confidence,
     is_countable,
     parse_summary,
+    token_count,
 )
 
 MAX_FAILURES: Final = 3
@@ -162,7 +163,7 @@ class WatchedPath:
             self._client.unreadable = True
         if record is None or "lost" in record:
             raise ValueError("the reply came without it" if record is None else str(record["lost"]))
-        return parse_summary(record, self.request.window)
+        return parse_summary(record, self.request)
 
     async def cancelled(self) -> None:
         """Count the tokens that the server generated after the last that we heard of."""
@@ -253,9 +254,8 @@ class Watcher:
 
 
 def _progress(tokens: object, tail: object) -> Progress | None:
-    if type(tokens) is not int:
-        return None
-    return Progress(tokens, tail if isinstance(tail, float) and isfinite(tail) else None)
+    counted = token_count(tokens)
+    return None if counted is None else Progress(counted, confidence(tail))
 
 
 async def settled_counts(

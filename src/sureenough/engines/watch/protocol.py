@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sureenough.core.confidence import Floats, scan
+from sureenough.core.confidence import LOGPROB_FLOOR, Floats, scan
 from sureenough.core.events import Summary
 from sureenough.core.pruning import Gate, Tier
 from sureenough.errors import UsageError
@@ -167,6 +167,15 @@ def can_prune(gate: Gate) -> bool:
 
 TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
+MOST_TOKENS: Final = 1 << 24
+_ROUNDING: Final = 1e-3
+MEASURES: Final = {
+    "lowest": _ROUNDING - LOGPROB_FLOOR,
+    "tail": _ROUNDING - LOGPROB_FLOOR,
+    "mean_peak": 1.0 + _ROUNDING,
+    "mean_conf": _ROUNDING - LOGPROB_FLOOR,
+}
+"""The largest value of each measure; the smallest is 0."""
 UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
@@ -208,22 +217,49 @@ class MissingRecord(NamedTuple):
         return {"lost": self.reason}
 
 
-def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
-    """A record's JSON as the core's summary of a path; ValueError if it is malformed."""
-    try:
-        tokens, tier = record["tokens"], TIERS[record["tier"]]
-        lowest, tail = float(record["lowest"]), float(record["tail"])
-        mean_peak, mean_conf = float(record["mean_peak"]), float(record["mean_conf"])
-    except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"malformed record ({type(error).__name__})") from None
-    if type(tokens) is not int or tokens < 0:
+def parse_summary(record: Mapping[str, Any], request: WatchRequest) -> Summary:
+    """A record's JSON as the core's summary of a path. Every field of it is checked here.
+
+    Raises:
+        ValueError: one is missing, or is not what a monitor reports of such a request; the message names it.
+    """
+    tokens, tier = token_count(record.get("tokens")), record.get("tier")
+    if tokens is None:
         raise ValueError("malformed record (tokens)")
+    if type(tier) is not int or tier not in TIERS or not (tier == TIER_NONE or can_prune(request.gate)):
+        raise ValueError("malformed record (tier)")
+    lowest, tail, mean_peak, mean_conf = (_measure(record, name) for name in MEASURES)
     windows = signals = None
-    if "signals" in record:
-        if not isinstance(record["signals"], str):
-            raise ValueError("malformed record (signals)")
-        signals = np.frombuffer(base64.b64decode(record["signals"]), dtype="<f8").astype(np.float64).reshape(-1, 2)
-        if len(signals) != tokens or not np.isfinite(signals).all():
-            raise ValueError("malformed record (signals)")
-        windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    return Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)
+    if request.trace:
+        signals = _signals(record.get("signals"), tokens)
+        windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), request.window)
+    return Summary(tokens, lowest, tail, TIERS[tier], windows, mean_peak, mean_conf, signals)
+
+
+def token_count(value: object) -> int | None:
+    """A number of tokens that a path may have; None if it is anything else."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
+def confidence(value: object) -> float | None:
+    """A confidence; None if it is anything else."""
+    return value if type(value) is float and 0.0 <= value <= MEASURES["tail"] else None
+
+
+def _measure(record: Mapping[str, Any], name: str) -> float:
+    value = record.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= MEASURES[name]:
+        raise ValueError(f"malformed record ({name})")
+    return float(value)
+
+
+def _signals(encoded: object, tokens: int) -> Floats:
+    """The peak and conf of so many tokens."""
+    try:
+        raw = base64.b64decode(encoded if isinstance(encoded, str) else "?", validate=True)
+        signals = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(tokens, 2)
+    except ValueError:
+        raise ValueError("malformed record (signals)") from None
+    if not ((signals >= 0.0) & (signals <= [MEASURES["mean_peak"], MEASURES["mean_conf"]])).all():  # nor is NaN
+        raise ValueError("malformed record (signals)")
+    return signals
