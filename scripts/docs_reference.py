@@ -25,7 +25,7 @@ from sureenough.engines.openai.reply import LONGEST_PATH, TOKEN_BYTES
 from sureenough.engines.openai.sse import LARGEST_EVENT
 from sureenough.plugins import LONGEST_SPEC
 from sureenough.pools import schema as pool
-from sureenough.pools.footer import LARGEST_FOOTER
+from sureenough.pools.footer import FREE_VALUES, LARGEST_FOOTER, VALUES_PER_BYTE
 from sureenough.pools.learner import MOST_STATES
 from sureenough.server.app import KEEP_ALIVE, LONGEST_HEAD
 from sureenough.server.consensus import LOGGED_QUESTION, ServerState
@@ -222,6 +222,8 @@ LIMITS: Final[dict[str, tuple[tuple[str, object], ...]]] = {
     ),
     "files": (
         ("bytes of a pool's footer", LARGEST_FOOTER),
+        ("values in any pool, however small", FREE_VALUES),
+        ("further values per byte of a pool", VALUES_PER_BYTE),
         ("bytes of a line of a run log", LINE_BYTES),
         ("bytes of `sureenough.toml`", LARGEST_CONFIG),
     ),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -14,9 +15,13 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from sureenough.engines.load_balancer import ServerLoad
+from sureenough.server.metrics import ServerMetrics
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOK = EXAMPLES / "ddc_step_by_step.ipynb"
@@ -51,6 +56,24 @@ def notebook() -> dict[str, Any]:
 
 def printed(cell: dict[str, Any]) -> str:
     return "".join("".join(part["text"]) for part in cell["outputs"] if part["output_type"] == "stream")
+
+
+async def served_metrics() -> set[str]:
+    """The names of all that a server with two upstreams has at /metrics."""
+    backend = SimpleNamespace(loads=[ServerLoad("a"), ServerLoad("b")])
+    learned, settings = SimpleNamespace(known={}), SimpleNamespace(replica=None)
+    state: Any = SimpleNamespace(backend=backend, learned=learned, settings=settings, requests=0, runs={})
+    endings = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
+    return {metric.name + ending for metric in ServerMetrics(state).collect() for ending in endings[metric.type]}
+
+
+def test_every_metric_of_the_dashboard_exists() -> None:
+    panels = json.loads((EXAMPLES / "grafana.json").read_text("utf-8"))["panels"]
+    queries = [target["expr"] for panel in panels for target in panel["targets"]]
+    shown = set(re.findall(r"sureenough_\w+", " ".join(queries)))
+    assert all("sureenough_" in query for query in queries)
+    assert len(shown) > 9
+    assert not shown - asyncio.run(served_metrics())
 
 
 def test_the_table_lists_every_example() -> None:
