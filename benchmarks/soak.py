@@ -33,7 +33,7 @@ WARM_UP = 0.4
 SETTLE = 40.0
 """Seconds within which idle connections and slots must be gone at the end."""
 MOST_GROWTH = 5e6
-LOAD_NICE = 5
+LOAD_NICE = 15
 """Priority of the upstream and the clients: they stand for other machines, and must not take the server's processor."""
 FEW_FILES = 24
 """Open files of a server that does nothing, and the connection that measures it."""

@@ -16,9 +16,7 @@ import httpx
 import pytest
 
 from sureenough.core.events import path_seed
-from sureenough.engines.load_balancer import ServerLoad
 from sureenough.server import ServerSettings
-from sureenough.server.upstream import Upstream, UpstreamServer
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.openai_client import LONG
@@ -168,28 +166,3 @@ def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Path) -> N
     assert (reply.status_code, reply.json()["sureenough"]["reason"]) == (200, "interrupted")
     assert "3 + 4?" not in log, "no text of requests in the log"
     assert KEY not in log
-
-
-def test_readiness_waits_for_a_probe_only_if_the_last_one_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Server:
-        responding = asyncio.Event()
-
-        async def responds(self) -> bool:
-            return await self.responding.wait()
-
-    async def ask() -> None:
-        server: Any = Server()
-        server.responding.set()
-        upstream = Upstream(ServerSettings(), servers=[UpstreamServer(server, server, ServerLoad("one"))])
-        assert await upstream.ready()
-        server.responding.clear()
-        monkeypatch.setattr("sureenough.server.upstream.READY_SECONDS", 0.0)
-        waiting = asyncio.create_task(upstream.ready())
-        await asyncio.sleep(0)
-        assert not waiting.done(), "it has become too old"
-        monkeypatch.setattr("sureenough.server.upstream.READY_SECONDS", 60.0)
-        assert await upstream.ready(), "a probe is under way, and the last one will do"
-        server.responding.set()
-        assert await waiting
-
-    asyncio.run(asyncio.wait_for(ask(), 30))

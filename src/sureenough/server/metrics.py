@@ -103,7 +103,7 @@ class ServerMetrics:
     def collect(self) -> Iterator[Metric]:
         """Every metric; with a label that names the replica, if it is one: a request reaches any of them."""
         replica = self._state.settings.replica
-        for metric in (*self.registry.collect(), *self._in_flight(), *self._learned(), *self._upstreams()):
+        for metric in (*self.registry.collect(), *self._in_flight(), *self._upstreams()):
             if replica:
                 metric.samples = [
                     sample._replace(labels=sample.labels | {"replica": replica}) for sample in metric.samples
@@ -114,21 +114,6 @@ class ServerMetrics:
         yield _metric("gauge", "requests_in_flight", "Requests being served.", [({}, self._state.requests)])
         yield _metric("gauge", "runs_in_flight", "Runs in progress.", [({}, len(self._state.runs))])
         yield _metric("gauge", "tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
-
-    def _learned(self) -> Iterator[Metric]:
-        """What was learned of each model's confidence: r, beta and the number of questions."""
-        signals = [
-            ({"model": one["model"], "window": str(one["window"]), "strategy": one["strategy"], "signal": name}, values)
-            for one in learned_signals(self._state.learned)
-            for name, values in one["signals"].items()
-        ]
-        for quantity, help in (
-            ("r", "Correlation of a signal with agreement, the prior included."),
-            ("beta", "Weight of a signal in the vote."),
-            ("questions", "Questions from which a signal's correlation was learned."),
-        ):
-            samples = ((labels, values[quantity]) for labels, values in signals)
-            yield _metric("gauge", f"learned_{quantity}", help, samples)
 
     def _upstreams(self) -> Iterator[Metric]:
         """What each of several upstream servers does; clients do not learn their addresses."""

@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -92,8 +91,7 @@ class Upstream(Backend):
         self._servers, self._engine = servers, engine
         self.loads = [server.load for server in servers]
         self._listed = Recent(MODELS_SECONDS, self._list)
-        self._probe: asyncio.Task[None] | None = None
-        self._probed: tuple[bool, float] | None = None  # whether a server responds, and when that was found
+        self._responds = Recent(READY_SECONDS, self._probe)
 
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
@@ -209,20 +207,11 @@ class Upstream(Backend):
         return f"{server} does not list {', '.join(missing)}, only {', '.join(listed[:5])}" if missing else None
 
     async def ready(self) -> bool:
-        """Whether a server of the upstream responds, by a probe of the last few seconds.
+        """Whether a server of the upstream responds, by a probe of the last few seconds."""
+        return await self._responds.get()
 
-        One is in flight at a time, and is waited for only if the one before is too old.
-        """
-        age = inf if self._probed is None else time.monotonic() - self._probed[1]
-        if age > READY_SECONDS and (self._probe is None or self._probe.done()):
-            self._probe = asyncio.create_task(self._send_probe())
-        if age > 3 * READY_SECONDS and self._probe is not None:
-            await asyncio.shield(self._probe)
-        return self._probed is not None and self._probed[0]
-
-    async def _send_probe(self) -> None:
-        responds = not self._servers or any(await asyncio.gather(*(one.responds() for one, *_ in self._servers)))
-        self._probed = responds, time.monotonic()
+    async def _probe(self) -> bool:
+        return not self._servers or any(await asyncio.gather(*(one.responds() for one, *_ in self._servers)))
 
 
 @asynccontextmanager
