@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sureenough as se
 from sureenough.api import aask
 from sureenough.core.events import Action, Summary, Token
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome, Snapshot
 from sureenough.core.session import Session
+from sureenough.core.stop_rules import StopRule
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
@@ -341,3 +343,29 @@ def test_a_continuation_that_its_engine_closed_may_have_cost_more() -> None:
         out = go(made, "predictive+sc:runs=1,rollouts=2", paths=1)
         assert (out.failed, out.tokens.overrun_known) == (0, known)
         assert out.tokens.search > 0
+
+
+class Raising(StopRule):
+    """A rule of the caller's own that raises at some moment of a run."""
+
+    moment = ""
+
+    def __call__(self, poll: Any) -> bool:
+        return bool(self.moment == "vote" and 1 / 0)
+
+    def need(self, poll: Any, parallel: int) -> int:
+        return int(self.moment == "start" and 1 / 0)
+
+    def verdict(self, poll: Any) -> Any:
+        return 1 / 0 if self.moment == "snapshot" else super().verdict(poll)
+
+
+@pytest.mark.parametrize("moment", ["vote", "start", "snapshot"])
+def test_a_rule_that_raises_is_reported_as_it_is(moment: str) -> None:
+    rule = type("Rule", (Raising,), {"moment": moment})()
+    strategy = replace(resolve("sc"), stop=rule)
+    engine = Fake(lambda seed: [[Token(r"\boxed{7}", 0.5, 10.0)]])
+    with pytest.raises(ZeroDivisionError) as raised:
+        se.ask("?", engine, strategy, paths=8, parallel=4, hurry=1.0, observers=[lambda *_: None])
+    assert engine.running == 0
+    assert moment != "vote" or "path" in raised.value.__notes__[0]

@@ -812,3 +812,12 @@ def test_a_response_that_is_closed_while_it_waits_for_its_turn_holds_up_no_other
         assert [stream.cancelled() for stream in streams] == [False, True, False, False]
 
     asyncio.run(asyncio.wait_for(use(), 30))
+
+
+def test_a_server_that_has_never_responded_is_not_tried_again_by_every_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[object] = []
+    connect = Transport.request
+    monkeypatch.setattr(Transport, "request", lambda *given: attempts.append(given) or connect(*given))  # type: ignore[func-returns-value]
+    with pytest.raises(EngineUnavailable, match=r"no response from http://127.0.0.1:9/v1 .*is the server running"):
+        ask("?", OpenAI("http://127.0.0.1:9/v1", "tiny"), "sc", paths=64, parallel=16)
+    assert len(attempts) == 16

@@ -275,10 +275,11 @@ class LiveRun:
         async with self.engine.open(parallel=self.session.options.parallel) as self.engine:
             self.is_open = True
             async with asyncio.TaskGroup() as self.tasks:
-                self.session.receive(Regrouped({}))  # from now on, no vote is counted before its class is known
-                first = self.session.begin()
-                self.gone_after = min(self.session.options.parallel, max(FEWEST_REFUSALS, len(first)))
-                self.carry_out(RunStarted(), first)
+                with self.failing():
+                    self.session.receive(Regrouped({}))  # from now on, no vote is counted before its class is known
+                    first = self.session.begin()
+                    self.gone_after = min(self.session.options.parallel, max(FEWEST_REFUSALS, len(first)))
+                    self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
             if self.account.cut:
@@ -287,7 +288,9 @@ class LiveRun:
                         self.account.server_count = await self.engine.generated_tokens()
 
     def receive(self, event: Event, current: int | None = None) -> None:
-        self.carry_out(event, self.session.receive(event), current)
+        if self.error is None:
+            with self.failing(getattr(event, "path", None)):
+                self.carry_out(event, self.session.receive(event), current)
 
     def carry_out(self, event: ObservedEvent, actions: Sequence[Action], current: int | None = None) -> None:
         planned = self.session.options.hurry is not None
@@ -305,7 +308,7 @@ class LiveRun:
                 case Extend() | Adopt() | Compute() if self.search is not None:
                     self.search.carry_out(action)
                 case Classify(answers):
-                    self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
+                    self.classifying = self.tasks.create_task(self.classify(answers, current), name="classes")
                 case Stop():
                     self.stopped.set()
         if not self.observers:
@@ -355,7 +358,15 @@ class LiveRun:
         except EngineError as error:
             self.lose(path, error.located(path, seed))
         except Exception as error:
-            self.fail(error)
+            self.fail(error, path)
+
+    @contextmanager
+    def failing(self, path: int | None = None) -> Iterator[None]:
+        """Whatever is raised, such as by a rule of the caller's own, ends the run and reaches the caller as it is."""
+        try:
+            yield
+        except Exception as error:
+            self.fail(error, path)
 
     def lose(self, path: int, error: EngineError) -> None:
         """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
@@ -367,8 +378,10 @@ class LiveRun:
         if self.unavailable >= self.gone_after:
             self.expire("engine")
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception, path: int | None = None) -> None:
         """End the run with this error."""
+        if path is not None:
+            error.add_note(f"This ended the run, at path {path}.")
         self.error = self.error or error
         self.stopped.set()
 
@@ -439,11 +452,13 @@ class LiveRun:
             self.account.unanswered[truncated] += 1
         self.receive(Ended(number, Fate.KEPT, answer, summary), number)
 
-    async def classify(self, answers: Sequence[str]) -> None:
-        """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
+    async def classify(self, answers: Sequence[str], path: int | None) -> None:
+        """Which of these answers mean the same, the path's among them; comparing may be slow: it runs off the loop."""
         classes, note = await classes_in_run(self.judge, answers)
         self.account.note(note)
-        self.receive(Regrouped(classes))
+        with self.failing(path):
+            event = Regrouped(classes)
+            self.carry_out(event, self.session.receive(event))
 
     def outcome(self) -> Outcome:
         out = replace(self.session.outcome(), strategy=render(self.session.strategy))

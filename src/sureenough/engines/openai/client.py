@@ -218,7 +218,9 @@ class OpenAIConnection(Engine):
             except TransportError as error:
                 if parser.begun:
                     raise self.errors.broken_off(error) from None
-                if attempt >= engine.retries:
+                # Where nothing has ever responded, many paths would each try again for seconds.
+                dead = isinstance(error, ConnectError) and not self.transport.reached
+                if attempt >= engine.retries or dead:
                     raise self.errors.unreachable(error) from None
                 # A kept-alive connection that the server closed meanwhile is not a failure: no pause.
                 stale = attempt == 0 and not isinstance(error, ConnectError)

@@ -93,6 +93,7 @@ class Transport:
         reuse: bool = True,
     ) -> None:
         self.turns = Turns()
+        self.reached = False  # the server has responded to a request
         self._proxy: dict[str, Any] = {}
         # Not the session's own headers: aiohttp would send those to the proxy as well, the key included.
         self._headers = {"User-Agent": "sureenough", "Accept-Encoding": "identity", **headers}
@@ -140,6 +141,7 @@ class Transport:
             raise transport_error(error) from None
         except (OSError, ValueError):  # such as a host name that cannot be encoded
             raise ConnectError("the address does not exist") from None
+        self.reached = True
         try:
             encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
             if encoding != "identity":
