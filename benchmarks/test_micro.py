@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from sureenough.pools import Pool, Question
 from sureenough.spec import parse
 from sureenough.vllm.kernels.steps import RESULT_COLUMNS
 from sureenough.vllm.records import PathRecords
-from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 
 Benchmark = Callable[..., Any]
 
@@ -76,31 +74,3 @@ def test_512_steps_of_512_traced_paths(benchmark: Benchmark) -> None:
 
     (record,) = benchmark(write).read([("path-0511", None)])
     assert record.signals.tolist() == [results[511, :2].tolist()] * 512
-
-
-def test_a_beginning_among_512_sampled_sequences(benchmark: Benchmark) -> None:
-    """Sequences of 1,000 tokens, of which the first 900 are the same, and a few letters more."""
-    rng, memory = np.random.default_rng(0), SampledTokens(TokenTexts(Letters()))
-    common = rng.integers(97, 123, 900).tolist()
-    sampled = [common + rng.integers(97, 123, 100).tolist() for _ in range(512)]
-    for ids in sampled:
-        sequence = memory.begin([1], "")
-        sequence.add(ids)
-        memory.keep([1], sequence)
-    beginnings = cycle([("".join(map(chr, ids[:950])) + "\n\\boxed{", ids[:950]) for ids in sampled])
-
-    def begin() -> bool:
-        text, ids = next(beginnings)
-        return bool(memory.begin([1], text).ids[:950].tolist() == ids)
-
-    assert benchmark(begin)
-
-
-class Letters:
-    """A tokenizer with a token per character."""
-
-    def encode(self, text: str, **_: object) -> list[int]:
-        return list(map(ord, text))
-
-    def decode(self, ids: list[int], **_: object) -> str:
-        return "".join(map(chr, ids))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -12,14 +11,11 @@ from typing import Any
 
 import pytest
 
-import sureenough as se
 from sureenough.core.events import Summary
 from sureenough.engines.base import End, ExtendOptions, Prompt, TokenStream, WatchOptions, as_part
 from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import EngineError, EngineRejected
 from sureenough.vllm import engine as in_process
-from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
-from tests.vllm.test_sampled_tokens import AB, BLANK_LINE, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
 PROMPT = Prompt.user("?")
@@ -35,6 +31,14 @@ class Parameters(SimpleNamespace):
     def __post_init__(self) -> None:
         if self.stop and not self.detokenize:
             raise ValueError("stop strings are only supported when detokenize is True")
+
+
+SPECIAL = 256
+
+
+def decoded(ids: list[int], skip_special_tokens: bool = True) -> str:
+    """The text of bytes, which the tokens are, but for the special one."""
+    return bytes(token for token in ids if token != SPECIAL).decode()
 
 
 class VLLMError(Exception):
@@ -117,9 +121,7 @@ class Sampler:
 
     def __init__(self, sampled: Callable[[Any], Pieces], finish: str | None = None, context: int = 4096) -> None:
         self.served = self.client = self.records = self
-        self.tokenizer = Merging()
-        self.token_texts = TokenTexts(self.tokenizer)
-        self.sampled = SampledTokens(self.token_texts)
+        self.tokenizer = SimpleNamespace(decode=decoded)
         self.not_watched, self.context = None, context
         self._sampled, self._finish = sampled, finish
         self.params: Any = None  # of the last request
@@ -134,8 +136,11 @@ class Sampler:
 
     async def rendered(self, _: Any, body: dict[str, Any], *, chat: bool) -> in_process.RenderedRequest:
         """What vLLM's own server makes of a request."""
-        params = Parameters(stop=body.get("stop"), max_tokens=body.get("max_tokens", 4000), skip_special_tokens=True)
-        return in_process.RenderedRequest(None, None, {"prompt_token_ids": PROMPT_IDS}, params, {})
+        params = Parameters(stop=body.get("stop"), detokenize=True, skip_special_tokens=True)
+        ids = [*PROMPT_IDS, *(body["messages"][1]["content"] if len(body["messages"]) > 1 else "").encode()]
+        if len(ids) >= self.context:
+            raise in_process.ContextFull("the prompt is too long")
+        return in_process.RenderedRequest(None, None, {"prompt_token_ids": ids}, params, {})
 
     async def generate(self, inputs: dict[str, list[int]], params: Any, _: str) -> AsyncIterator[Any]:
         """Pieces up to a stop text; the tokens of that are part of the ids and not of the text."""
@@ -160,7 +165,7 @@ class Sampler:
             await asyncio.sleep(0)
 
     def text(self, pieces: Pieces) -> str:
-        return self.token_texts.decoded(token for piece in pieces for token in piece)
+        return decoded([token for piece in pieces for token in piece])
 
 
 @pytest.fixture
@@ -286,65 +291,4 @@ def test_a_continuation_ends_at_its_stop_texts_or_at_those_of_the_engine(
 ) -> None:
     engine, sampler = scripted(ANSWER, extra={"stop": own})
     assert continued(engine, "so ", replace(OPTIONS, stop=stop))[0] == text
-    assert sampler.params.detokenize == bool(own or stop), "vLLM decodes only if it looks for a stop text"
-
-
-# -- what vLLM receives for a continuation: the ids that it sampled, not the text encoded again
-
-
-def test_a_continuation_is_continued_with_the_ids_that_were_sampled(scripted: Load) -> None:
-    engine, sampler = scripted([[*b"ab"], [ord("c")]], [[ord(".")]], [[SPECIAL]])
-    assert continued(engine, "")[0] == "abc"
-    text, end = continued(engine, "abc")
-    assert (text, end.prompt_tokens) == (".", len(PROMPT_IDS) + 3)
-    continued(engine, "abc.")
-    assert sampler.requests == [[], [*b"abc"], [*b"abc."]]
-    assert ids_of("abc") != [*b"abc"]
-
-
-def test_a_line_that_ended_at_a_stop_text(scripted: Load) -> None:
-    """Such a line is decoded by vLLM, and lacks the line feed, which is part of its last token."""
-    engine, sampler = scripted([[*b"ab"], [END_OF_LINE]], [[SPECIAL]], [[SPECIAL]], [[AB, BLANK_LINE]])
-    line = replace(OPTIONS, stop=("\n",))
-    text, end = continued(engine, "", line)
-    assert (text, end.stop_text) == ("ab.", "\n")
-    assert continued(engine, "ab.\n")[1].stop_text == "", "the model ended it"
-    continued(engine, "ab.")
-    text, end = continued(engine, "", line)
-    assert (text, end.stop_text) == ("ab", "\n\n")
-    assert sampler.requests == [[], [*b"ab", END_OF_LINE], [*b"ab."], []]
-
-
-def lines(params: Any) -> Pieces:
-    """Short lines of letters that the tokenizer would merge, up to the limits of the request.
-
-    A line feed may be one token with a full stop before it, or with a second line feed.
-    """
-    draw = random.Random(params.seed)
-    ends = [draw.randint(2, 5) for _ in range(1 if params.stop else draw.randint(1, 4))]
-    feeds = [ord("\n"), END_OF_LINE, BLANK_LINE]
-    tokens = [token for end in ends for token in (*draw.choices([*b"abab", AB], k=end), draw.choice(feeds))]
-    if not params.stop:
-        tokens.append(SPECIAL)
-    return [[token] for token in tokens[: params.max_tokens]]
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        "predictive+sc:runs=3,rollouts=3,rollout_tokens=9,max_steps=4",
-        "phi+sc:runs=2,beams=2,rollouts=2,min_steps=2,max_steps=3",
-        "mur+sc:runs=3,candidates=2,max_steps=4",
-    ],
-)
-def test_a_search_sends_only_ids_that_were_sampled(strategy: str, loaded: Load) -> None:
-    engine, sampler = loaded(lines)
-    out = asyncio.run(se.aask(PROMPT, engine, strategy, parallel=4, window=4, extract=lambda text: text[:1] or None))
-    assert out.failed == 0
-    sequences: list[list[int]] = []
-    for beginning, reply in zip(sampler.requests, sampler.replies, strict=True):
-        assert not beginning or any(earlier[: len(beginning)] == beginning for earlier in sequences)
-        sequences.append([*beginning, *reply])
-    texts = {tuple(one): sampler.text([one]) for one in sampler.requests}
-    assert any(list(ids) != ids_of(text) for ids, text in texts.items()), "encoded again, these were others"
-    assert out.tokens.total == sum(map(len, sampler.replies))
+    assert sampler.params.detokenize

@@ -1,28 +1,15 @@
-"""Which messages of vLLM's engine reach its API server: outputs, one by one or in groups, and statistics."""
+"""Which messages of vLLM's engine reach its API server: outputs and statistics."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-from sureenough.engines.watch.protocol import GROUP_ARGUMENT, WatchRequest
-from sureenough.vllm.scheduler import (
-    LARGEST_GROUP,
-    STATISTICS_SECONDS,
-    WholeReplies,
-    tokens_per_output,
-)
-
-
-class Logprobs(NamedTuple):
-    """As vLLM's: a row per token."""
-
-    token_ids: np.ndarray
-    logprobs: np.ndarray
-    counts: list[int] | None = None
+from sureenough.engines.watch.protocol import WatchRequest
+from sureenough.vllm.scheduler import STATISTICS_SECONDS, WholeReplies, needs_only_its_end
 
 
 def params(**changes: Any) -> Any:
@@ -33,11 +20,6 @@ def params(**changes: Any) -> Any:
     }  # fmt: skip
     given = common | changes
     return SimpleNamespace(**given, output_kind=SimpleNamespace(name=given["kind"]))
-
-
-def grouped(size: Any, **changes: Any) -> dict[str, Any]:
-    """Parameters of a search whose tokens are sent together."""
-    return {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: size}, **changes}
 
 
 class Engine:
@@ -71,7 +53,6 @@ class Engine:
                     new_token_ids=[request.output_token_ids[-1]],
                     finish_reason="stop" if name in ending else None,
                     events=["preempted"] if name in preempted else None,
-                    new_logprobs=self.logprobs(request),
                     **self.rows,
                 )
             )
@@ -81,13 +62,6 @@ class Engine:
         if not outputs and stats is None:
             return {}
         return {0: SimpleNamespace(outputs=outputs, scheduler_stats=stats, finished_requests=None)}
-
-    def logprobs(self, request: Any) -> Logprobs | None:
-        if request.sampling_params.logprobs is None:
-            return None
-        others = max(other.sampling_params.logprobs or 0 for other in self.requests.values())
-        token = request.output_token_ids[-1]
-        return Logprobs(np.array([[token] + [99] * others]), np.array([[-float(token)] + [-50.0] * others]))
 
     def finish_requests(self, names: list[str]) -> None:
         for name in names:
@@ -105,14 +79,6 @@ def scheduler() -> Scheduler:
     """With one watched path."""
     scheduler = Scheduler()
     scheduler.add("watched")
-    return scheduler
-
-
-@pytest.fixture
-def search() -> Scheduler:
-    """With one search, whose tokens are sent three at a time."""
-    scheduler = Scheduler()
-    scheduler.add("search", **grouped(3, logprobs=1))
     return scheduler
 
 
@@ -146,56 +112,12 @@ def test_a_path_that_its_client_gave_up_is_forgotten(scheduler: Scheduler) -> No
     assert scheduler.step(ending=("other",)) == {"other": [1]}
 
 
-def test_tokens_in_groups_come_with_all_their_log_probabilities(search: Scheduler) -> None:
-    messages = [search.update_from_output(ending=("search",) if step == 5 else ()) for step in range(6)]
-    sent = [output for message in messages if message for output in message[0].outputs]
-    assert [output.new_token_ids for output in sent] == [[0], [1, 2, 3], [4, 5]]
-    assert [output.new_logprobs.token_ids[:, 0].tolist() for output in sent] == [[0], [1, 2, 3], [4, 5]]
-    assert [output.new_logprobs.logprobs[:, 0].tolist() for output in sent] == [[0.0], [-1.0, -2.0, -3.0], [-4.0, -5.0]]
-    assert not search._quiet
-
-
-def test_a_neighbour_that_needs_more_log_probabilities_comes_and_goes(search: Scheduler) -> None:
-    """All requests of a step get as many as the greediest needs; an exception here would end the engine."""
-    search.step()
-    search.step()
-    search.add("neighbour", kind="DELTA", logprobs=20, extra_args=None)
-    search.step(ending=("neighbour",))
-    (sent,) = search.update_from_output()[0].outputs
-    assert sent.new_token_ids == [1, 2, 3]
-    assert sent.new_logprobs.token_ids.tolist() == [[token, 99] for token in (1, 2, 3)]
-    assert sent.new_logprobs.logprobs.tolist() == [[-float(token), -50.0] for token in (1, 2, 3)]
-
-
-def test_log_probabilities_in_memory_that_is_used_again(search: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Logprobs(np.zeros((4, 1 << 17), dtype=np.int32), np.zeros((4, 1 << 17), dtype=np.float32))
-
-    def logprobs(_: Engine, request: Any) -> Logprobs:
-        shared.token_ids[:], shared.logprobs[:] = request.output_token_ids[-1], -request.output_token_ids[-1]
-        return Logprobs(shared.token_ids[2:3], shared.logprobs[2:3])
-
-    monkeypatch.setattr(Engine, "logprobs", logprobs)
-    for _ in range(3):
-        search.step()
-    (sent,) = search.update_from_output()[0].outputs
-    assert sent.new_logprobs.token_ids[:, 0].tolist() == [1, 2, 3]
-    assert sent.new_logprobs.logprobs[:, -1].tolist() == [-1.0, -2.0, -3.0]
-
-
-def test_tokens_in_groups_without_log_probabilities() -> None:
-    scheduler = Scheduler()
-    scheduler.add("search", **grouped(2))
-    assert [scheduler.step() for _ in range(4)] == [{"search": [0]}, {}, {"search": [1, 2]}, {}]
-    assert scheduler.step(preempted=("search",)) == {"search": [3, 4]}
-
-
 @pytest.mark.parametrize("field", ["routed_experts", "new_sampling_mask", "resumable"])
-@pytest.mark.parametrize("arguments", [{}, grouped(3)], ids=["watched", "search"])
-def test_a_request_that_needs_all_its_outputs_sends_them(field: str, arguments: dict[str, Any]) -> None:
+def test_a_request_that_needs_all_its_outputs_sends_them(field: str) -> None:
     """Rows of another kind would be missing from the reply. With the next piece of an input that is streamed, vLLM
     clears the tokens before it sends the last output of the piece before."""
     scheduler = Scheduler()
-    scheduler.add("path", **arguments)
+    scheduler.add("path")
     if field == "resumable":
         scheduler.requests["path"].resumable = True
     else:
@@ -203,24 +125,15 @@ def test_a_request_that_needs_all_its_outputs_sends_them(field: str, arguments: 
     assert [scheduler.step() for _ in range(3)] == [{"path": [0]}, {"path": [1]}, {"path": [2]}]
 
 
-SEEN_AT_ONCE: list[dict[str, Any]] = [{"stop": ["###"]}, {"prompt_logprobs": 1}, {"extra_args": None}]
-
-
 @pytest.mark.parametrize(
-    ("changes", "tokens"),
-    [
-        ({}, 0),
-        *((change, None) for change in [{"kind": "DELTA"}, {"logprobs": 1}, *SEEN_AT_ONCE]),
-        (grouped(64), 64),
-        *((grouped(64) | change, None) for change in SEEN_AT_ONCE),
-        *((grouped(size), LARGEST_GROUP) for size in (LARGEST_GROUP + 1, 10**30)),  # which would fill the memory
-        *((grouped(size), None) for size in (1, 0, -5, True, "64", 2.5, float("nan"), [64], None)),
-    ],
+    "changes",
+    [{"kind": "DELTA"}, {"logprobs": 1}, {"stop": ["###"]}, {"prompt_logprobs": 1}, {"extra_args": None}],
     ids=str,
 )
-def test_how_many_tokens_are_sent_together(changes: dict[str, Any], tokens: int | None) -> None:
-    assert tokens_per_output(params(**changes)) == tokens
-    assert tokens_per_output(None) is None
+def test_only_a_watched_path_whose_reply_is_whole_needs_only_its_end(changes: dict[str, Any]) -> None:
+    assert needs_only_its_end(params())
+    assert not needs_only_its_end(params(**changes))
+    assert not needs_only_its_end(None)
 
 
 @pytest.fixture

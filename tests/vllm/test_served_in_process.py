@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -14,7 +12,6 @@ from arithmetic import generate
 import sureenough as se
 from sureenough.engines import Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, as_part
-from sureenough.vllm.engine import rendered
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE
 from tests.vllm.test_served import bounded
@@ -68,55 +65,3 @@ def test_a_continuation_is_the_same_without_candidates() -> None:
     )
     assert with_candidates == without
     assert logprobs == pytest.approx(wanted, abs=1e-4)
-
-
-@pytest.mark.parametrize("confidence", [False, True])
-def test_a_continuation_is_the_same_in_groups_of_tokens(confidence: bool) -> None:
-    grouped = engine()
-    grouped._engine.stream_interval = 16
-    text, wanted, pieces = bounded(continued(engine(), confidence))
-    same, logprobs, fewer = bounded(continued(grouped, confidence))
-    assert (text, len(wanted)) == (same, len(logprobs))
-    assert logprobs == pytest.approx(wanted, abs=1e-4)
-    assert 1 < fewer < pieces / 4
-
-
-@pytest.mark.parametrize(
-    "spec", ["predictive+sc:runs=2,rollouts=2,rollout_tokens=60,max_steps=3", "mur+sc:runs=2,candidates=2,max_steps=4"]
-)
-def test_a_search_continues_the_ids_that_were_sampled(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    vllm, requests = engine(max_path_tokens=200), sent(monkeypatch)
-    bounded(se.aask(PROMPT, vllm, spec, parallel=8, window=8))
-    sequences: list[list[int]] = []
-    for beginning, sampled in requests:
-        assert not beginning or any(earlier[: len(beginning)] == beginning for earlier in sequences)
-        sequences.append(beginning + sampled)
-    assert any(beginning for beginning, _ in requests)
-
-
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
-    """The ids of every beginning that vLLM receives from now on, and those that it samples after it."""
-    served = engine()._engine._loaded.served
-    generate = served.client.generate
-    prompt = bounded(prompt_ids())
-    requests: list[tuple[list[int], list[int]]] = []
-
-    async def recorded(inputs: dict[str, list[int]], *arguments: Any, **named: Any) -> AsyncIterator[Any]:
-        sampled: list[int] = []
-        requests.append((inputs["prompt_token_ids"][len(prompt) :], sampled))
-        async with aclosing(generate(inputs, *arguments, **named)) as outputs:
-            async for output in outputs:
-                sampled += output.outputs[0].token_ids
-                yield output
-
-    monkeypatch.setattr(served.client, "generate", recorded)
-    return requests
-
-
-async def prompt_ids() -> list[int]:
-    made = await rendered(
-        engine()._engine._loaded.served,
-        {"model": os.environ["SUREENOUGH_VLLM_MODEL"], "messages": list(PROMPT.messages)},
-        chat=True,
-    )
-    return made.ids

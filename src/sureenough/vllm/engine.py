@@ -22,7 +22,6 @@ from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.reply import MessageText, ReasoningFields, to_end_of_token
 from sureenough.engines.openai.wire import FINISH_REASONS, Choice, Delta, FunctionDelta, ToolCallDelta
 from sureenough.engines.watch.protocol import (
-    GROUP_ARGUMENT,
     LONGEST_WINDOW,
     K,
     Progress,
@@ -35,7 +34,6 @@ from sureenough.errors import EngineError, EngineRejected, UsageError
 from sureenough.vllm import check_version
 from sureenough.vllm.processor import configuration_problem
 from sureenough.vllm.reader import RecordsReader
-from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence, TokenTexts
 
 _numbers: Final = count()  # of requests: their names must differ
 
@@ -43,10 +41,9 @@ _numbers: Final = count()  # of requests: their names must differ
 class GrowingPath:
     """What has come of one path."""
 
-    def __init__(self, k: int | None, sequence: TokenSequence | None = None, *, withheld: bool = False) -> None:
+    def __init__(self, k: int | None, *, withheld: bool = False) -> None:
         self.ids: list[int] = []
         self.k = k  # candidates whose log-probabilities come with a token; None: not even its own does
-        self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self._withheld = withheld  # the text is not passed on: it is read at the end
         self.finish, self.text = "stop", ""
         self.stop_text = ""  # at which it ended
@@ -62,17 +59,11 @@ class GrowingPath:
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
         self.stop_text = delta.stop_reason if isinstance(delta.stop_reason, str) else ""  # or a token that ends replies
-        if self._sequence is not None:
-            texts = self._sequence.add(delta.token_ids)
-        else:  # vLLM's text is empty unless it decodes the path as it grows
-            texts = [delta.text or "", *[""] * (len(delta.token_ids) - 1)]
-        text = "".join(texts)
-        self.text += text
-        if self._withheld:
-            text, texts = "", [""] * len(texts)
+        self.text += delta.text or ""
+        text = "" if self._withheld else delta.text or ""
         if self.k is None or not delta.token_ids:
             return self._count(len(self.ids), text)
-        return _piece(texts, delta.logprobs, self.k or 1)
+        return _piece([text, *[""] * (len(delta.token_ids) - 1)], delta.logprobs, self.k or 1)
 
     def end(self, prompt_tokens: int, text: str, summary: Summary | None = None, *, stop_text: str = "") -> End:
         """Its end, with text that is still missing."""
@@ -97,6 +88,10 @@ def _piece(texts: Sequence[str], flat: Any, k: int) -> Piece:
     return Piece(tokens, [floored(flat.logprobs[start]) for start in flat.start_indices])
 
 
+class ContextFull(EngineRejected):
+    """The prompt leaves no room for a token."""
+
+
 class ServedModel:
     """What all requests of one vLLM share: its engine, and the layer of its server that reads and writes messages."""
 
@@ -106,8 +101,6 @@ class ServedModel:
         self.names = state.openai_serving_models
         self.records = RecordsReader(client)
         self.tokenizer = self.chat.renderer.tokenizer
-        self.token_texts = TokenTexts(self.tokenizer)
-        self.sampled = SampledTokens(self.token_texts)
         self.not_watched = configuration_problem(client.vllm_config)
 
     @property
@@ -165,7 +158,7 @@ async def rendered(served: ServedModel, body: dict[str, Any], *, chat: bool) -> 
     except (ValueError, TypeError, VLLMClientError) as error:
         raise EngineRejected(f"vLLM refused the request: {error}") from None
     if most < 1:
-        raise EngineRejected(f"the prompt has {length} tokens, but the model takes at most {served.context} in all")
+        raise ContextFull(f"the prompt has {length} tokens, but the model takes at most {served.context} in all")
     arguments: dict[str, Any] = {"lora_request": serving._maybe_get_adapters(request)}
     made = RenderedRequest(serving, request, inputs, params, arguments)
     if chat:
@@ -178,7 +171,6 @@ class ServedEngine(Engine):
     """Paths of a served model, with these sampling parameters: fields of a request to vLLM's server."""
 
     longest_window = LONGEST_WINDOW
-    stream_interval = 1  # tokens per output of continuations
 
     def __init__(
         self, served: ServedModel | None, model: str, sampling: Mapping[str, Any], *,
@@ -207,15 +199,23 @@ class ServedEngine(Engine):
 
     def _rendered(self, prompt: Prompt) -> asyncio.Task[RenderedRequest]:
         if self._latest is None or self._latest[0] != prompt.messages:
-            limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
-            body = {"model": self.model, **limit, **self._sampling}
-            # A copy: the caller may change a message and ask again.
-            messages = deepcopy(prompt.messages)
-            body |= {"messages": [dict(message) for message in messages]} if self.chat else {"prompt": prompt.text}
-            rendering = asyncio.ensure_future(rendered(self._model, body, chat=self.chat))
+            messages = deepcopy(prompt.messages)  # the caller may change a message and ask again
+            rendering = asyncio.ensure_future(rendered(self._model, self._body(prompt), chat=self.chat))
             rendering.add_done_callback(lambda task: task.cancelled() or task.exception())  # all of its paths may leave
             self._latest = messages, rendering
         return self._latest[1]
+
+    def _body(self, prompt: Prompt, beginning: str = "", **more: Any) -> dict[str, Any]:
+        """A request to vLLM's server for a path, or for the rest of one that begins so."""
+        limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
+        body = {"model": self.model, **limit, **self._sampling, **more}
+        if not self.chat:
+            return body | {"prompt": prompt.text + beginning}
+        body["messages"] = [dict(message) for message in prompt.messages]
+        if beginning:
+            body["messages"].append({"role": "assistant", "content": beginning})
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+        return body
 
     def _watch_request(self, prompt: Prompt, name: str) -> WatchRequest | None:
         """How the monitor is to watch a path; None if it must not, or cannot."""
@@ -288,34 +288,25 @@ class ServedEngine(Engine):
     # -- continuations
 
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
-        """Continue a beginning, of which what was sampled here keeps its ids."""
+        """Continue a beginning, which the chat template gets as the start of the last message."""
         async with self:
-            made, served = await asyncio.shield(self._rendered(prompt)), self._model
-            prompt_ids = made.ids
-            sequence = served.sampled.begin(prompt_ids, beginning)
-            ids = [*prompt_ids, *sequence.ids]
-            if sequence.ids and len(ids) >= served.context:  # a path at its limit is one that was cut
-                yield End("length")
+            body = self._body(prompt, beginning, **options.sampling(self._sampling))
+            try:
+                made = await rendered(self._model, body, chat=self.chat)
+            except ContextFull:
+                if not beginning:
+                    raise
+                yield End("length")  # a path at its limit is one that was cut
                 return
-            changes = options.sampling(self._sampling)
-            # Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates. But
-            # only vLLM looks for a stop text.
-            decodes = not (self._sampling | changes).get("stop") and served.token_texts.exact
-            changes |= {"detokenize": not decodes, "max_tokens": min(options.max_tokens, served.context - len(ids))}
-            path = GrowingPath(
-                None if not prompt.signals else K if options.confidence else 0, sequence if decodes else None
-            )
-            name, inputs = f"rest-{next(_numbers):08}", {"prompt_token_ids": ids}
-            async with aclosing(self._grow(path, made, inputs, name, changes | {"seed": seed})) as parts:
+            path = GrowingPath(None if not prompt.signals else K if options.confidence else 0)
+            name = f"rest-{next(_numbers):08}"
+            async with aclosing(self._grow(path, made, made.inputs, name, {"seed": seed})) as parts:
                 async for part in parts:
                     yield part
-            stop_text = path.stop_text
-            if not decodes:
-                texts = sequence.add(path.ids)
-                stop_text = stop_text and to_end_of_token(stop_text, len(path.text), texts)
-            rest = sequence.rest() if decodes else ""
-            served.sampled.keep(prompt_ids, sequence)
-            yield path.end(len(ids), rest, stop_text=stop_text)
+            decode = self._model.tokenizer.decode
+            texts = [str(decode([token])) for token in path.ids] if path.stop_text else []
+            stop_text = path.stop_text and to_end_of_token(path.stop_text, len(path.text), texts)
+            yield path.end(len(made.ids), "", stop_text=stop_text)
 
     async def _grow(
         self, path: GrowingPath, made: RenderedRequest, inputs: Any, name: str, changes: Mapping[str, Any],
@@ -345,9 +336,8 @@ class ServedEngine(Engine):
         from vllm.sampling_params import RequestOutputKind
 
         params = copy(shared)
-        group = {GROUP_ARGUMENT: self.stream_interval} if self.stream_interval > 1 else None
         kind = RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY
-        arguments = group if request is None else request.to_arguments()
+        arguments = None if request is None else request.to_arguments()
         for field, value in {
             **changes, "logprobs": path.k, "flat_logprobs": True, "output_kind": kind, "extra_args": arguments,
         }.items():  # fmt: skip
@@ -429,7 +419,6 @@ class VLLM(ServedEngine):
             raise UsageError("model is empty; give the name or the folder of a model")
         sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
         super().__init__(None, model, sampling, max_path_tokens=max_path_tokens, window=window)
-        self.stream_interval = int(arguments.get("stream_interval", 1))
         self._loaded = LoadedModel(model, arguments)
 
     def sampled(self, *, max_path_tokens: int | None = None, **sampling: Any) -> VLLM:

@@ -37,8 +37,6 @@ LONGEST_WINDOW: Final = 2048
 ARGUMENT_PREFIX: Final = "sure_"
 THRESHOLDS: Final = {"sure_trust": "trust", "sure_drop": "drop", "sure_risk": "risk", "sure_eta": "eta"}
 ARGUMENTS: Final = ("sure_key", "sure_window", "sure_trace", *THRESHOLDS)
-GROUP_ARGUMENT: Final = "sureenough_group"
-"""Argument of a request that is not watched: its outputs leave the engine in groups of so many tokens."""
 KEY_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 LOGIT_CHANGES: Final = {
     "structured_outputs": "a grammar",
