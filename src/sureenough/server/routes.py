@@ -40,6 +40,7 @@ EVENTS: Final = "text/event-stream"
 REF: Final = "#/components/schemas/{name}"
 UPLOAD_SECONDS: Final = 60  # seconds that the body of a request may take to arrive
 PAGE: Final = files("sureenough.server") / "page"
+NOT_KEPT: Final = {"Cache-Control": "no-cache"}
 MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 REPORT_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -65,8 +66,9 @@ class Endpoint(NamedTuple):
 class Routes:
     """The handlers of one server."""
 
-    def __init__(self, state: ServerState) -> None:
-        self.state = state
+    def __init__(self, state: ServerState, prefix: str = "") -> None:
+        """Take the path below which another server has these routes, if one has."""
+        self.state, self._prefix = state, prefix
         types = state.reader.types
         chat, completion = types.chat, types.completion
         self.endpoints = [
@@ -167,7 +169,8 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """The page, which chooses by its address what to show."""
-        return self._file("index.html")
+        page = (PAGE / "index.html").read_text("utf-8").replace('="/', f'="{self._prefix}/')
+        return Response(page, media_type="text/html", headers=NOT_KEPT)
 
     async def file(self, request: Request) -> Response:
         """A script, style sheet or image of the page."""
@@ -177,7 +180,7 @@ class Routes:
         if not re.fullmatch(r"[A-Za-z][\w.-]*", name) or not (PAGE / name).is_file():
             raise ApiError(404, "This file does not exist.")
         media_type = MEDIA_TYPES.get(name.rpartition(".")[2], "text/plain")
-        return Response((PAGE / name).read_bytes(), media_type=media_type, headers={"Cache-Control": "no-cache"})
+        return Response((PAGE / name).read_bytes(), media_type=media_type, headers=NOT_KEPT)
 
     async def options(self, request: Request) -> Response:
         """Models, strategies and run options, with the defaults and limits of this server."""

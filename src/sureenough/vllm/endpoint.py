@@ -119,7 +119,7 @@ class Endpoints:
             settings = settings_of(served, args)
             opened = ServerState(settings, ServedBackend(served, template=template_of(resolve_kind(settings.kind))))
             await opened.opened().__aenter__()  # as long as the process runs
-            routes = [Route(row.path, row.handler, methods=[row.method]) for row in Routes(opened).endpoints]
+            routes = [Route(row.path, row.handler, methods=[row.method]) for row in Routes(opened, PREFIX).endpoints]
             self._server = RequestMiddleware(Router(routes=routes), opened, routes)
             self.records, self.limit = served.records, settings.limits.body
             self.watches = served.not_watched is None

@@ -1,7 +1,7 @@
 // The page: starts runs, follows their logs, and redraws at most once per frame. It loads files of its own server only.
 
 import { Comparison } from "./comparison.js";
-import { $, setText } from "./dom.js";
+import { $, base, setText } from "./dom.js";
 import { listRuns } from "./kept_runs.js";
 import { showLearned } from "./learned.js";
 import { moveFocus, showChips, showStatus, showTiles, showVotes } from "./panels.js";
@@ -160,7 +160,7 @@ async function submit(event) {
     if (error.type) showError(errorTitle(error), error.message); else showError(...NO_RESPONSE);
     return;
   }
-  history.pushState(null, "", ids.length === 1 ? `/runs/${ids[0]}` : `/compare/${ids.join("/")}`);
+  history.pushState(null, "", base + (ids.length === 1 ? `/runs/${ids[0]}` : `/compare/${ids.join("/")}`));
   route();
   $("results").scrollIntoView();  // on a phone the form fills the screen
 }
@@ -188,8 +188,9 @@ function setTheme(name) {
 }
 
 function route() {
-  const run = location.pathname.match(/^\/runs\/([\w-]+)$/), pair = location.pathname.match(/^\/compare\/([\w-]+)\/([\w-]+)$/);
-  const list = location.pathname === "/runs";
+  const path = location.pathname.slice(base.length);
+  const run = path.match(/^\/runs\/([\w-]+)$/), pair = path.match(/^\/compare\/([\w-]+)\/([\w-]+)$/);
+  const list = path === "/runs";
   hideAll();
   document.documentElement.dataset.view = run || pair ? "run" : list ? "runs" : "ask";
   $("nav-ask").toggleAttribute("aria-current", !list);

@@ -1,6 +1,6 @@
 // Two runs on the same question, side by side: each with its answer, votes, paths and text, and a sentence that compares them.
 
-import { $, element, fill, number } from "./dom.js";
+import { $, base, element, fill, number } from "./dom.js";
 import { describeBuckets, describeReread, describeRun, showNotes, showVotes } from "./panels.js";
 import { PathPanel } from "./path_panel.js";
 import { finalPart } from "./reader.js";
@@ -34,7 +34,7 @@ export class Comparison {
     await card.loadWinner();
     if (this.cards.every(one => one.state.result) && this.agree === undefined) {
       const [id, other] = this.ids.map(encodeURIComponent);
-      const response = await fetch(`/api/runs/${id}/agrees-with/${other}`);
+      const response = await fetch(`${base}/api/runs/${id}/agrees-with/${other}`);
       this.agree = response.ok ? (await response.json()).agree : undefined;
     }
     this.onChange();
@@ -59,7 +59,7 @@ class RunCard {
     const part = (name, tag, className = "") => (this.parts[name] = element(tag, className));
     this.node = element("article", "card run-card");
     const banner = element("div", "card-banner"), link = part("link", "a"), plot = element("div", "plot");
-    link.href = `/runs/${encodeURIComponent(id)}`;
+    link.href = `${base}/runs/${encodeURIComponent(id)}`;
     link.title = "Show this run alone, with its stop rule and every path";
     banner.append(part("label", "span", "answer-label"), part("answer", "strong", "answer"), part("status", "p", "dim"));
     const heading = element("h2");

@@ -2,6 +2,9 @@
 
 export const $ = id => document.getElementById(id);
 
+// Where this server's pages begin: nothing, or a path below which another server has them.
+export const base = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
+
 export const number = new Intl.NumberFormat("en");
 
 export function element(tag, className, text) {

@@ -1,11 +1,11 @@
 // The list of kept runs and bench reports.
 
-import { $, element, setText } from "./dom.js";
+import { $, base, element, setText } from "./dom.js";
 
 export async function listRuns(showError) {
   let data;
   try {
-    const response = await fetch("/api/runs");
+    const response = await fetch(`${base}/api/runs`);
     data = await response.json();
     if (!response.ok) { showError("The request failed.", data.error.message); return; }
   } catch { showError("No response from the server.", "Is it still running?"); return; }
@@ -16,7 +16,7 @@ export async function listRuns(showError) {
   $("reports-name").hidden = !data.reports.length;
   $("reports").replaceChildren(...data.reports.map(name => {
     const item = element("li"), link = element("a", "", name);
-    link.href = `/reports/${name.split("/").map(encodeURIComponent).join("/")}`;
+    link.href = `${base}/reports/${name.split("/").map(encodeURIComponent).join("/")}`;
     item.append(link);
     return item;
   }));
@@ -26,7 +26,7 @@ export async function listRuns(showError) {
 function row(run) {
   const line = element("tr"), question = element("td", "q");
   const link = element("a", "", String(run.question ?? "").slice(0, 160) || "(no text)");
-  link.href = `/runs/${encodeURIComponent(run.id)}`;
+  link.href = `${base}/runs/${encodeURIComponent(run.id)}`;
   question.append(link);
   const begun = new Date(run.begun * 1000);
   line.append(element("td", "", isNaN(begun) ? "" : begun.toLocaleString()), question, element("td", "", String(run.strategy ?? "")),

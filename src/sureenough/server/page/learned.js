@@ -1,6 +1,6 @@
 // What the server has learned of each model's confidence.
 
-import { $, element, setText } from "./dom.js";
+import { $, base, element, setText } from "./dom.js";
 
 const SIGNAL_NAMES = { tail: "End of the path", mean_peak: "Whole path" };
 const MOST_ROWS = 12;
@@ -9,7 +9,7 @@ const MOST_ROWS = 12;
 export async function showLearned(run, result) {
   let rows;
   try {
-    const response = await fetch("/api/learned");
+    const response = await fetch(`${base}/api/learned`);
     if (!response.ok) return;
     rows = (await response.json()).learned;
   } catch { return; }  // the panel is an extra

@@ -1,6 +1,6 @@
 // The form for a question, filled with the models, strategies and run options that this server reports.
 
-import { $, element } from "./dom.js";
+import { $, base, element } from "./dom.js";
 
 const EXAMPLES = ["86 + 77 - 162 / 27 = ?", "997 + (3108 / 28 * 870 - 780) + 250 * 760 = ?", "(48 * 17 - 96 / 4) * 3 + 512 = ?"];
 const NONE = "nothing";
@@ -8,7 +8,7 @@ let strategies = [], runOptions = [];
 
 // Whether the server has an upstream to send questions to, and if a page may not start runs there, why.
 export async function fillForm() {
-  const response = await fetch("/api/options"), data = await response.json();
+  const response = await fetch(`${base}/api/options`), data = await response.json();
   if (!response.ok) throw data.error;
   ({ strategies, options: runOptions } = data);
   $("model").replaceChildren(...data.models.map(name => element("option", "", name)));

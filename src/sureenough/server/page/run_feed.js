@@ -1,5 +1,7 @@
 // Follows the log of a run: reads its lines as they come, and connects again if the connection breaks.
 
+import { base } from "./dom.js";
+
 export const NO_RESPONSE = ["No response from the server.", "Is it still running?"];
 const ATTEMPTS = 6;
 
@@ -7,7 +9,7 @@ const ATTEMPTS = 6;
 export async function follow(id, signal, reader) {
   for (let attempt = 0; !signal.aborted && attempt < ATTEMPTS; attempt++) {
     try {
-      const response = await fetch(`/api/runs/${encodeURIComponent(id)}/events`, { signal });
+      const response = await fetch(`${base}/api/runs/${encodeURIComponent(id)}/events`, { signal });
       if (!response.ok) { reader.showMissing((await response.json()).error); return; }
       if (attempt) reader.restart();
       await readEvents(response.body, line => { attempt = 0; reader.apply(line); });
@@ -35,18 +37,18 @@ async function readEvents(body, apply) {
 
 // A path's tokens with their confidence; null if it has no text yet.
 export async function fetchPath(id, number) {
-  const response = await fetch(`/api/runs/${encodeURIComponent(id)}/paths/${number}`);
+  const response = await fetch(`${base}/api/runs/${encodeURIComponent(id)}/paths/${number}`);
   return response.ok ? response.json() : null;
 }
 
 export async function startRun(body) {
-  const response = await fetch("/api/runs", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  const response = await fetch(`${base}/api/runs`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   const data = await response.json();
   if (!response.ok) throw data.error;
   return data.id;
 }
 
-export const stopRun = id => fetch(`/api/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
+export const stopRun = id => fetch(`${base}/api/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
 
 export function errorTitle(error) {
   const titles = { upstream_unavailable: "The upstream cannot be reached.", missing_logprobs: "The upstream sends no log-probabilities.",
