@@ -31,6 +31,7 @@ DOCUMENTED = {
     "ddc-no-width": "warmup weight eta trust drop risk trend_window per",
     "ddc-no-trend": "warmup weight gamma tau trust drop per",
     "ddc-no-depth": "warmup weight gamma tau",
+    "certified": "alpha weigh beta",
     "sure": "delta least weigh beta",
     "predictive+sc": "weigh beta runs rollouts lookahead rollout_tokens heat select max_steps",
     "mur+sc": "weigh beta runs candidates momentum scale heat line_tokens max_steps",

@@ -3,7 +3,7 @@
 sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. cisc: Taubenfeld et al., 2025. reasc: the two
 stages of reliability-aware self-consistency, with constants of our own. deepconf: Fu et al., 2025. The ddc-… entries
 are the paper's ablations, each with one part replaced. predictive: Ma et al., 2024. phi: Xu et al., 2025. mur: Yan et
-al., 2025. sure is our own: docs/sure.md.
+al., 2025. sure and certified are our own: docs/sure.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from typing import Final
 
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
-from sureenough.core.stop_rules import ExpectedGain, OneSampleGate, Posterior, Share, TwoLargest, Unanimous, never
+from sureenough.core.stop_rules import (
+    Certified,
+    ExpectedGain,
+    OneSampleGate,
+    Posterior,
+    Share,
+    TwoLargest,
+    Unanimous,
+    never,
+)
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax, by_count
 from sureenough.errors import UsageError
@@ -78,6 +87,12 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "ddc-no-width": replace(DDC, name="ddc-no-width", stop=never, summary="ddc without its stop test"),
     "ddc-no-trend": replace(DDC, name="ddc-no-trend", calibrate=TwoTiers(), summary="ddc without the trend tier"),
     "ddc-no-depth": replace(DDC, name="ddc-no-depth", calibrate=no_gate, summary="ddc without pruning"),
+    "certified": Strategy(
+        "certified",
+        stop=Certified(),
+        weigh=by_count,
+        summary="stop when the leader is certified to be the model's most frequent answer",
+    ),
     "sure": Strategy(
         "sure",
         stop=ExpectedGain(),

@@ -255,6 +255,7 @@ def test_an_outcome_explains_itself_also_where_it_is_printed_and_in_notebooks() 
     assert str(out).splitlines() == [
         "Answer: <b> (sc, 2 of 2 paths).",
         "Votes: <b> 100%; 1 paths gave no answer, 0 were pruned.",
+        "Certificate that this is the model's most frequent answer: 1; 7 more votes for it would reach 0.05.",
         "The budget was spent when 2 paths had been counted. It samples the whole budget, whatever the votes are.",
         "It took 4 tokens (4 kept) in 4 steps.",
     ]

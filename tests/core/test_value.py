@@ -17,6 +17,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.poll import Lead, Poll
 from sureenough.core.session import Session
 from sureenough.core.stop_rules import (
+    Certified,
     ExpectedGain,
     Posterior,
     Share,
@@ -141,6 +142,7 @@ RULES: dict[str, tuple[StopRule, Weigh]] = {
     "ddc": (Posterior(), ByLowest()),
     "ddc-unweighted": (Posterior(weighted=False), ByLowest()),
     "deepconf": (Share(), ByLowest()),
+    "certified": (Certified(), by_count),
     "esc": (Unanimous(), by_count),
     "sure": (ExpectedGain(), TAIL),
 }
@@ -156,7 +158,8 @@ def test_need_is_the_number_of_votes_for_one_answer_that_really_settle_it(votes:
     start = poll(votes, weigh=weigh)
     if rule(start) or not start.ballots:
         return
-    settled = [any(rule(poll(votes + one * k, weigh=weigh)) for one in "ab") for k in range(1, 41)]
+    ones = "ab" if name == "esc" else start.winner() or ""
+    settled = [any(rule(poll(votes + one * k, weigh=weigh)) for one in ones) for k in range(1, 41)]
     assert rule.need(start, 40) == (settled.index(True) + 1 if True in settled else 40)
 
 

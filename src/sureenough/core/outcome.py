@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from sureenough.core.events import Answer, Fate, Json, Reason, Stop
 from sureenough.core.options import SMALLEST_WINDOW, RunOptions, choose_window
 from sureenough.core.path import PathState
-from sureenough.core.poll import Poll
+from sureenough.core.poll import Poll, Standing
 from sureenough.core.pruning import Gate, Tier
-from sureenough.core.stop_rules import PlainStopRule, StopRule, Verdict
+from sureenough.core.stop_rules import CERTIFIED, PlainStopRule, StopRule, Verdict, certificate, votes_to_certify
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import LearnerState
 
@@ -74,6 +74,7 @@ class Outcome:
     counted: int = 0  # paths whose end was counted, with a vote or without
     voting: int = 0  # counted paths with a vote
     agreeing: int = 0  # those of them whose vote is for the answer
+    standing: Standing | None = None  # of the answer by counts; None if votes are not draws from one distribution
     full_budget_tokens: float | None = None  # about what all paths to their end would have taken, if any ran to it
     abstained: int = 0  # counted paths that gave no answer
     ended_uncounted: int = 0  # paths that had ended, but were not counted, when the run ended
@@ -95,6 +96,19 @@ class Outcome:
     def pruned(self) -> int:
         """Paths that a gate closed on."""
         return sum(self.tiers.values())
+
+    @property
+    def certificate(self) -> float | None:
+        """The level at which the answer is the model's most frequent one, valid whenever the run stopped.
+
+        None with pruning or a search.
+        """
+        return None if self.standing is None else certificate(self.standing)
+
+    @property
+    def votes_to_certify(self) -> int | None:
+        """The fewest further votes for the answer that bring the certificate to 0.05."""
+        return None if self.standing is None else votes_to_certify(self.standing)
 
     @property
     def agreement(self) -> str:
@@ -137,6 +151,9 @@ class Outcome:
             more = f", and {len(self.votes) - 5} more" if len(self.votes) > 5 else ""
             others = f"{self.abstained} paths gave no answer, {self.pruned} were pruned"
             lines.append(f"Votes: {', '.join(shares)}{more}; {others}.")
+        if self.certificate is not None and self.answer is not None:
+            more = f"; {n} more votes for it would reach {CERTIFIED}" if (n := self.votes_to_certify) else ""
+            lines.append(f"Certificate that this is the model's most frequent answer: {self.certificate:.2g}{more}.")
         lines += [self._stopped(), f"It took {self._cost()}"]
         if spent.cached:
             lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
@@ -166,7 +183,8 @@ class Outcome:
         """As plain JSON values, the options and the verdict among them; thresholds that never close are null."""
         data = asdict(self)
         data |= data.pop("options") | self.verdict._asdict()
-        del data["verdict"]
+        del data["verdict"], data["standing"]
+        data["certificate"], data["votes_to_certify"] = self.certificate, self.votes_to_certify
         data["pruned"], data["tokens"]["total"] = self.pruned, self.tokens.total
         data["agreement"] = self.agreement
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}

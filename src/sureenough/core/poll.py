@@ -19,6 +19,14 @@ class Lead(NamedTuple):
     total: float
 
 
+class Standing(NamedTuple):
+    """Of one answer."""
+
+    votes: float
+    rival: float  # the most votes for another answer
+    position: int  # among the distinct answers, by first appearance: 1 for the first
+
+
 @dataclass(slots=True)
 class _Candidate:
     """A class of answers, named by its lowest-numbered path."""
@@ -102,6 +110,15 @@ class Poll:
     def lead_by_count(self) -> Lead | None:
         """The lead with every path counted as 1; None before the first vote."""
         return _lead([candidate.count for candidate in self._candidates.values()])
+
+    def standing(self, answer: Answer | None = None) -> Standing:
+        """How an answer stands by counts; by default the one with the most votes, among equals the first."""
+        counts = {one.answer: one.count for one in self._candidates.values()}
+        if not counts:
+            return Standing(0.0, 0.0, 1)
+        answer = max(counts, key=counts.__getitem__) if answer is None else answer
+        most = max((count for other, count in counts.items() if other != answer), default=0.0)
+        return Standing(counts[answer], most, 1 + list(counts).index(answer))
 
     def winner(self) -> Answer | None:
         """The heaviest answer; among equals the one of the lowest-numbered path."""

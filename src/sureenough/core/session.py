@@ -402,6 +402,8 @@ class Session:
         if self._stop is None:
             raise ProtocolError("outcome() before the run has ended")
         strategy, options, paths, poll = self._strategy, self._options, self._paths, self._poll
+        # If paths were pruned, or put together by a search, votes are not independent draws from one distribution.
+        independent = not strategy.prunes and strategy.search is None
         fates, tiers = [path.fate for path in paths], [path.tier for path in paths if path.fate is Fate.PRUNED]
         return Outcome(
             answer=self._stop.answer,
@@ -416,6 +418,7 @@ class Session:
             counted=poll.counted,
             voting=poll.voting,
             agreeing=poll.voting_for(self._stop.answer),
+            standing=poll.standing(self._stop.answer) if independent else None,
             full_budget_tokens=full_budget_tokens(options.paths or len(paths), paths),
             abstained=sum([path.answer is None for path in paths if path.fate is Fate.KEPT]),
             ended_uncounted=sum([path.ended_uncounted for path in paths]),

@@ -10,10 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from math import exp, lgamma, log, pi
 from typing import Any, Final, NamedTuple
 
 from sureenough.core.options import COUNT, MODERATE, PROBABILITY, SHARE, HasOptions, option
-from sureenough.core.poll import Lead, Poll
+from sureenough.core.poll import Lead, Poll, Standing
 
 
 def exceeds_share(alpha: float, beta: float, share: float) -> float:
@@ -33,12 +34,46 @@ def _scipy_betainc() -> Callable[[Any, Any, Any], Any]:
     return function  # type: ignore[no-any-return]
 
 
+CERTIFIED: Final = 0.05
+"""The usual level."""
+
+
+def certificate(standing: Standing) -> float:
+    """The level at which an answer is the model's most frequent one.
+
+    Whenever one looks, and under any stop rule, an answer that is not is certified at level alpha with a probability of
+    at most alpha. docs/sure.md explains it.
+    """
+    votes, rival, position = standing
+    if votes <= rival:
+        return 1.0
+    # How much likelier the votes for the two are if this answer has any share above 1/2 (all alike) than with a fair
+    # coin. Its first vote is left out: by that it became one of the answers.
+    log_beta = lgamma(votes) + lgamma(rival + 1.0) - lgamma(votes + rival + 1.0)
+    ratio = (votes + rival) * log(2.0) + log_beta + log(exceeds_share(votes, rival + 1.0, 0.5))
+    share = 0.9 if position == 1 else 0.6 / (pi * (position - 1)) ** 2  # of alpha, for this answer; they sum to 1
+    return min(1.0, exp(-ratio - log(share)))
+
+
+def votes_to_certify(standing: Standing) -> int:
+    """The fewest further votes for an answer that certify it at the usual level."""
+
+    def certified(more: int) -> bool:
+        return certificate(standing._replace(votes=standing.votes + more)) <= CERTIFIED
+
+    most = 1
+    while not certified(most):
+        most *= 2
+    return bisect_left(range(most), True, key=certified)
+
+
 NO_LEAD: Final = Lead(0.0, 0.0, 0.0)
 QUANTITIES: Final = {
     "posterior": "posterior",
     "weighted_posterior": "posterior by the paper's weights",
     "leader_share": "leader share",
     "expected_gain": "expected gain",
+    "certificate": "certificate",
 }
 """What stop rules measure, with names for people. Only a posterior with every path counted as one vote is a probability
 that can be trusted: raw confidences of 15 count a path as 15 votes."""
@@ -341,6 +376,28 @@ class ExpectedGain(StopRule):
         return (
             f"The {remaining} remaining path{'s' * (remaining != 1)} would gain {100 * measured:.2f} points of vote "
             f"share on average, {side} delta = {100 * self.threshold:g} points."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Certified(StopRule):
+    """The leader is certified to be the model's most frequent answer."""
+
+    alpha: float = option(CERTIFIED, "probability of certifying an answer that is not the most frequent", SHARE)
+    counts_paths = weighted = stops_above = False
+    quantity = "certificate"
+
+    @property
+    def threshold(self) -> float:
+        return self.alpha
+
+    def measure_after(self, poll: Poll, lead: Lead, more: int) -> float:
+        standing = poll.standing()
+        return certificate(standing._replace(votes=standing.votes + more))
+
+    def explain(self, poll: Poll, measured: float) -> str:
+        return (
+            f"That the leader is the most frequent answer is certified at {measured:.3g}; it stops at {self.alpha:g}."
         )
 
 

@@ -374,5 +374,6 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     tokens |= {name: max(0, tokens[name]) for name in ("prompt", "reread")}
     measures = {name: out["measure"] if name == result.outcome.verdict.quantity else None for name in QUANTITIES}
     measures["posterior"] = out["posterior"]
+    measures |= {name: out[name] for name in ("certificate", "votes_to_certify")}
     path = None if result.transcript is None else result.transcript.path
     return {name: out[name] for name in names} | measures | {"tokens": tokens, "path": path}

@@ -83,6 +83,8 @@ export function showVotes(state, list, note, highlight) {
   else notes.push(summary.warmup && summary.counted === 0 ? `votes are counted after ${summary.warmup} warm-up paths` : "no votes yet");
   if (hidden > 0) notes.push(`${hidden} more answers`);
   if (silent) notes.push(`${silent} gave no answer`);
+  const level = state.result?.certificate;
+  if (level != null) notes.push(level < 1 ? `certified at ${level.toPrecision(2)} as the most frequent answer` : "not certified as the most frequent answer");
   fill(note, notes.join("; "));
 }
 

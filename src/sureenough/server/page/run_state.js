@@ -1,7 +1,8 @@
 // What the page knows of a run: the lines of its log in, numbers out. Nothing here touches the document.
 
 const QUANTITIES = { posterior: "Posterior of the leader", weighted_posterior: "Posterior by the paper's weights",
-  expected_gain: "Expected gain of more paths", leader_share: "Leader's share of the votes" };
+  expected_gain: "Expected gain of more paths", leader_share: "Leader's share of the votes",
+  certificate: "Certificate of the leader" };
 const EMPTY = { votes: [], started: 0, counted: 0, budget: 0, warmup: 0, window: 1, stride: 1, tokens: 0, full_budget_tokens: null,
   measure: null, posterior: null, why: "", gate: { drop: null }, reads_confidence: true, stop: { quantity: null, threshold: null, stops_above: true } };
 
