@@ -56,6 +56,9 @@ def free_port() -> str:
             return str(port)
 
 
+ONE = ("--ray-options", '{"num_replicas": 1}')
+
+
 @contextmanager
 def serving(cluster: TestCluster, url: str, folder: Path, *more: str) -> Iterator[Endpoint]:
     (folder / "keys").write_text(KEY)
@@ -72,8 +75,7 @@ def serving(cluster: TestCluster, url: str, folder: Path, *more: str) -> Iterato
 
 
 def test_replicas_outlive_one_of_them_and_drain(cluster: TestCluster, tmp_path: Path) -> None:
-    words = ("--replicas", "2")
-    with cluster.node(), in_thread(gated()) as server, serving(cluster, server.url, tmp_path, *words) as endpoint:
+    with cluster.node(), in_thread(gated()) as server, serving(cluster, server.url, tmp_path) as endpoint:
         assert endpoint.client.get("/healthz").status_code == 200
         assert endpoint.client.get("/v1/models", headers={"Authorization": "Bearer no"}).status_code == 401
         reply = endpoint.ask("1 + 1?")
@@ -128,7 +130,7 @@ def test_a_replica_that_cannot_start(cluster: TestCluster, tmp_path: Path) -> No
 
 def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestCluster, tmp_path: Path) -> None:
     with in_thread(gated()) as server:
-        with serving(cluster, server.url, tmp_path, "--replicas", "1") as endpoint:
+        with serving(cluster, server.url, tmp_path, *ONE) as endpoint:
             words = ["serve", "--url", server.url, "--model", "tiny", "--ray", cluster.address]
             refused = sureenough(*words, "--port", free_port(), env=CLEAN, timeout=LONG)
             assert refused.returncode == 2
@@ -136,7 +138,7 @@ def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestC
             endpoint.running.kill()
             endpoint.running.wait(LONG)
             assert endpoint.ask("1 + 1?").status_code == 200  # replicas outlive the command
-        with serving(cluster, server.url, tmp_path, "--replicas", "1") as endpoint:
+        with serving(cluster, server.url, tmp_path, *ONE) as endpoint:
             assert endpoint.ask("1 + 1?").status_code == 200
         assert endpoint.running.returncode == 0
         until(lambda: not cluster.processes("Serve"), LONG, 0.1)
@@ -145,9 +147,8 @@ def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestC
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--replicas", "2"), "--replicas and --ray-options are for Ray Serve: add --ray"),
+        (ONE, "--ray-options are for Ray Serve: add --ray"),
         (("--ray", "auto", "--ray-options", "[1]"), "--ray-options must be a JSON object such as"),
-        (("--ray", "auto", "--replicas", "2", "--ray-options", '{"num_replicas": 3}'), "leave --replicas out"),
         (("--ray", "auto", "--engine", "tests.ray.engines:Absent"), "--engine runs in this process: leave --ray out"),
         (("--ray", "auto", "--state", "learned"), "each replica learns by itself: leave it out"),
     ],

@@ -78,15 +78,17 @@ def command(
     key_file: Annotated[Path | None, typer.Option(help="File with the keys that clients need, one per line.")] = None,
     limits: Annotated[Any, file_option("What requests may use.", metavar=TABLE, parser=dict)] = None,
     ray: RayAddress = None,
-    replicas: Annotated[int | None, rare_option(help="With --ray: processes that serve; 2 by default.", min=1)] = None,
     ray_options: Annotated[
-        str | None, rare_option(help="With --ray: options of the deployment in Ray Serve, as JSON.", metavar="JSON")
+        str | None,
+        rare_option(
+            help='With --ray: options of the deployment, such as {"num_replicas": 4}; 2 by default.', metavar="JSON"
+        ),
     ] = None,
 ) -> None:
     """Serve consensus to any OpenAI client, and a page that shows runs live."""
     check_installed()
     engine.warn_if_cold(settings["temperature"])
-    deployment = _deployment(ray, replicas, ray_options)
+    deployment = _deployment(ray, ray_options)
     if ray is not None:
         if plugin is not None:
             raise UsageError("--engine runs in this process: leave --ray out, or serve the model and give its --url")
@@ -112,9 +114,9 @@ def command(
         serve_on_ray(cluster, chosen, deployment, description)
 
 
-def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict[str, Any]:
-    if ray is None and (replicas is not None or text is not None):
-        raise UsageError("--replicas and --ray-options are for Ray Serve: add --ray auto")
+def _deployment(ray: str | None, text: str | None) -> dict[str, Any]:
+    if ray is None and text is not None:
+        raise UsageError("--ray-options are for Ray Serve: add --ray auto")
     try:
         options = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -123,11 +125,7 @@ def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict
         raise UsageError(
             '--ray-options must be a JSON object such as {"autoscaling_config": {"min_replicas": 1, "max_replicas": 8}}'
         )
-    if replicas is not None and {"num_replicas", "autoscaling_config"} & options.keys():
-        raise UsageError("--ray-options says how many replicas there are: leave --replicas out")
-    if "autoscaling_config" in options:
-        return options
-    return {"num_replicas": replicas or 2, **options}
+    return options if "autoscaling_config" in options else {"num_replicas": 2, **options}
 
 
 def serve(
