@@ -38,9 +38,9 @@ from sureenough.pools import Pool, Question, RecordedPath
 from sureenough.spec import parse
 
 QUESTIONS: Final = {
-    "easy": ("gsm8k-test-0000", "#1a7f37"),
-    "contested": ("gsm8k-test-0138", "#0969da"),
-    "hopeless": ("test/intermediate_algebra/591.json", "#bc4c00"),
+    "easy": ("mmlu-stem-2507", "#1a7f37"),
+    "contested": ("gsm8k-test-0523", "#0969da"),
+    "hopeless": ("olympiadbench-0536", "#bc4c00"),
 }
 STRATEGIES: Final = {
     "sc": "#6e7781",

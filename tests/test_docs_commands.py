@@ -66,7 +66,6 @@ NOT_RUN = {
     "--dataset": "needs the hub for its questions; tests/bench",
     "arith.jsonl": "millions of tokens",
     "demo": "tests/test_docs.py runs its recorded half, .ci/run the whole",
-    "overhead": "measures time; tests/bench",
     "--extract": "reads a pipe; tests/cli",
     "10.0.0.3": "needs two servers; tests/engines/test_load_balancer.py",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sureenough.bench.paper import failure_modes, single_paths
+from sureenough.bench.paper import single_paths
 from sureenough.bench.pipeline import Source
 from tests.bench.making import make_pool
 
@@ -16,7 +16,5 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 @pytest.fixture
 def few_synthetic_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of hundreds, which take many seconds; and few votes until the theorem's safety brake gives up."""
-    monkeypatch.setattr(failure_modes, "GATES", 4)
-    monkeypatch.setattr(failure_modes, "QUESTIONS", 4)
+    """Few votes until the theorem's safety brake gives up."""
     monkeypatch.setattr(single_paths, "LONG", 64)

@@ -1,22 +1,16 @@
-"""Experiments that look at single paths: calibration, the theorem, failure modes, overhead."""
+"""Experiments that look at single paths: calibration and the theorem."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import beta
 
-from sureenough.bench.paper import failure_modes
-from sureenough.bench.paper.failure_modes import KINDS, synthetic_paths
-from sureenough.bench.paper.overhead import OPERATIONS
 from sureenough.bench.paper.single_paths import area, by_difficulty, can_hold, condition, stopping
 from sureenough.bench.pipeline import Source
-from sureenough.core.confidence import Monitor
-from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 from tests.bench.test_experiments import column, run, table, values
@@ -136,94 +130,3 @@ def test_measured_weights_come_from_the_pool(source: Source) -> None:
     assert values(measured, "questions")[0] == 8
     assert values(measured, "solvable")[0] == 4
     assert max(values(measured, "N, weights, raw")) < min(values(measured, "N, counted votes"))
-
-
-def test_synthetic_paths_do_what_their_names_say() -> None:
-    rng = np.random.default_rng(0)
-    paths = {
-        kind: np.mean([np.asarray(path.conf) for path in synthetic_paths(kind, ["a"] * 50, rng)], axis=0)
-        for kind in KINDS
-    }
-    half = len(paths["sound"]) // 2
-    assert paths["decaying"][half:].mean() < paths["decaying"][:half].mean() - 2
-    assert paths["self-reinforcing"][half:].mean() > paths["self-reinforcing"][:half].mean() + 1
-    assert abs(paths["stochastic"][half:].mean() - paths["stochastic"][:half].mean()) < 0.5
-    assert paths["sound, with a dip"][half] < paths["sound"][half] - 2
-
-
-def test_failure_modes_split_paths_by_fate(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_modes, "GATES", 20)
-    monkeypatch.setattr(failure_modes, "QUESTIONS", 24)
-    result = run("failure-modes", source)
-    kinds = table(result, "synthetic")
-    parts = zip(*(values(kinds, t) for t in ("pruned: drop", "pruned: risk", "kept")), strict=True)
-    assert all(sum(shares) == pytest.approx(1) for shares in parts)
-    kept = dict(zip([str(cell) for cell in column(kinds, "path")], values(kinds, "kept"), strict=True))
-    assert kept["self-reinforcing"] > 0.9 > 0.5 + kept["decaying"]
-    by_part = table(result, "parts")
-    labels = zip(column(by_part, "hallucination"), column(by_part, "votes"), strict=True)
-    right = dict(zip([f"{kind}: {votes}" for kind, votes in labels], values(by_part, "right"), strict=True))
-    assert right["self-reinforcing: weighted"] > 0.6, "weights alone leave the majority its vote"
-    assert right["self-reinforcing: ddc-no-width"] < 0.3, "pruning takes it away"
-    assert right["self-reinforcing: ddc:weight=mean"] < right["self-reinforcing: ddc"], "an early stop protects"
-    real = table(result, "real")
-    assert column(real, "gate of") == ["ddc", "ddc-no-trend", "deepconf-low", "deepconf-high"]
-    assert values(real, "right: risk")[1:] == [0, 0, 0]
-    assert values(real, "right paths")[0] + values(real, "wrong paths")[0] == 8 * 8 * 2
-
-
-class Counted(float):
-    """A number that counts the operations it takes part in."""
-
-    made = 0
-
-
-def _counting(name: str) -> Any:
-    plain = getattr(float, name)
-
-    def operation(self: Counted, other: float) -> Any:
-        result = plain(self, other)
-        if result is NotImplemented:
-            return result
-        Counted.made += 1
-        return Counted(result)
-
-    return operation
-
-
-for _name in ("add", "sub", "mul", "truediv"):
-    for _side in ("", "r"):
-        setattr(Counted, f"__{_side}{_name}__", _counting(f"__{_side}{_name}__"))
-
-
-def test_the_operations_of_a_watched_token_are_counted_right() -> None:
-    """Counted on the real monitor; the square root and the block's array sums are counted by hand."""
-    rng = np.random.default_rng(1)
-    monitor, gate = Monitor(8), Gate(trust=2.0, drop=-1.0, risk=9.0)
-    most = {"push": 0, "peak": 0, "risk": 0}
-    for i in range(100):
-        before = Counted.made
-        full = monitor.push(Counted(rng.random()), Counted(rng.uniform(5, 15)))
-        if full and i > 16 and i % 8:
-            most["push"] = max(most["push"], Counted.made - before)
-            before = Counted.made
-            _ = monitor.peak
-            most["peak"] = max(most["peak"], Counted.made - before)
-            before = Counted.made
-            monitor.risk(gate.eta)
-            most["risk"] = max(most["risk"], Counted.made - before + 1)  # and a square root
-    assert most == {name: OPERATIONS[name] for name in most}
-
-
-def test_overhead_in_flops_beside_the_papers(source: Source, tmp_path: Path) -> None:
-    result = run("overhead")
-    flops = table(result, "flops")
-    assert column(flops, "ratio in the paper") == [None, None, None, 1.25e-7]
-    assert values(flops, "ratio with 4k operations")[-1] == pytest.approx(1.28e-7)
-    assert max(values(flops, "ratio")) < 1e-7
-    ours = table(result, "ours")
-    assert column(ours, "window") == [64, 2048]
-    assert all(value > 0 for value in values(ours, "monitoring a live token"))
-    live = table(run("overhead", live=True), "live")
-    assert live.live
-    assert values(live, "generation") == pytest.approx([2500.0, 2500.0])

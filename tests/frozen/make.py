@@ -17,7 +17,7 @@ from unittest.mock import patch
 import httpx
 
 import sureenough as se
-from sureenough.bench.paper import EXPERIMENTS, failure_modes, single_paths
+from sureenough.bench.paper import EXPERIMENTS, single_paths
 from sureenough.bench.pipeline import Source
 from sureenough.bench.tables import Measure
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
@@ -41,7 +41,6 @@ WIDTHS: Final = ((1, None), (4, None), (4, 0.6), (16, None), (16, 0.6))
 COUNTS: Final = ("total", "init", "kept", "pruned", "discarded", "failed", "overrun")
 PAPER: Final = (
     "main", "ablation", "width", "latency", "init-size", "window", "fence", "scaling", "calibration", "theorem",
-    "failure-modes",
 )  # fmt: skip
 
 
@@ -90,8 +89,7 @@ def compare() -> Iterator[str]:
 
 def bench() -> Iterator[str]:
     """Tables and figures of the experiments, on every fifth question of the built-in pool and on the other pool."""
-    few = patch.multiple(failure_modes, GATES=4, QUESTIONS=4), patch.object(single_paths, "LONG", 64)
-    with few[0], few[1], tempfile.TemporaryDirectory() as folder:
+    with patch.object(single_paths, "LONG", 64), tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.parquet"
         pool = Pool(BUILTIN_POOL)
         write_pool(part, list(pool)[::5], pool.info)

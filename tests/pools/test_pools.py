@@ -14,7 +14,7 @@ import pytest
 
 from sureenough.bench import compare
 from sureenough.core.events import Summary
-from sureenough.data import BUILTIN_POOL, PROBLEMS, PROBLEMS_POOL
+from sureenough.data import BUILTIN_POOL, FRESH, FRESH_POOLS, PROBLEMS, PROBLEMS_POOL
 from sureenough.datasets.files import load
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, PoolInfo, PoolWriter, Question, RecordedPath, write_pool
@@ -116,14 +116,23 @@ def test_a_question_may_span_batches_and_row_groups(tmp_path: Path) -> None:
     assert [(q.id, len(q.paths)) for q in Pool(file)] == [("q0", 700), ("q1", 700), ("q2", 700)]
 
 
-def test_the_built_in_pool_is_what_its_card_says() -> None:
+def test_the_pools_that_ship_are_what_their_card_says() -> None:
     pool = Pool(BUILTIN_POOL)
     questions = list(pool)
-    assert len(questions) == 50
+    assert (len(questions), pool.info.window, pool.signals) == (43, 64, "tokens")
     assert {len(q.paths) for q in questions} == {64}
-    assert pool.info.window == 64
     assert all(path.text is None for q in questions for path in q.paths)
-    assert BUILTIN_POOL.stat().st_size < 4e6
+    assert BUILTIN_POOL.stat().st_size < 3e6
+    every = {q.id: q for q in Pool(FRESH)}
+    assert [len(list(Pool(file))) for file in FRESH_POOLS] == [160, 160, 128, 128, 40]
+    assert sum(file.stat().st_size for file in FRESH_POOLS) < 1.5e6
+    for question in questions:
+        other = every[question.id]
+        assert (other.gold, other.kind) == (question.gold, question.kind)
+        for whole, known in zip(question.paths, other.paths, strict=True):
+            assert (known.answer, known.tokens, known.signals) == (whole.answer, whole.tokens, "summaries")
+            values = [[getattr(path.summary(64), name) for name in SUMMARY] for path in (whole, known)]
+            assert values[1] == pytest.approx(values[0], rel=1e-6)
 
 
 def test_the_pool_with_texts_is_what_its_card_says() -> None:

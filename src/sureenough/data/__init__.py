@@ -7,6 +7,12 @@ from typing import Final
 
 BUILTIN_POOL: Final = Path(__file__).with_name("builtin.parquet")
 """Recorded paths of a small real model; README.md beside it says what they are."""
+FRESH: Final = BUILTIN_POOL.with_name("fresh")
+"""A folder: 616 questions of five sets on which nothing was ever chosen, three numbers per path instead of signals."""
+FRESH_POOLS: Final = tuple(
+    FRESH / f"{name}.parquet" for name in ("gsm8k-fresh", "mmlu-stem", "gaokao", "college", "olympiad")
+)
+"""Its sets, one file each."""
 PROBLEMS: Final = Path(__file__).with_name("problems.csv")
 """Generated problems that the built-in model can solve."""
 PROBLEMS_POOL: Final = PROBLEMS.with_suffix(".parquet")

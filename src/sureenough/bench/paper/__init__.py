@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sureenough.bench.experiment import Experiment, Inputs
-from sureenough.bench.paper import failure_modes, live, overhead, replayed, single_paths
+from sureenough.bench.paper import live, replayed, single_paths
 from sureenough.bench.paper.published import printed, value
 from sureenough.errors import UsageError
 
@@ -22,8 +22,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         replayed.SCALING,
         single_paths.CALIBRATION,
         single_paths.THEOREM,
-        overhead.EXPERIMENT,
-        failure_modes.EXPERIMENT,
         live.SEARCH,
     )
 }
