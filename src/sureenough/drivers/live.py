@@ -40,7 +40,7 @@ from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer
 from sureenough.drivers.observers import ObservedEvent, Observer, PathReport, RunStarted
 from sureenough.drivers.search import LiveSearch, PromptGrowth
 from sureenough.engines.base import End, Engine, Part, Piece, Prompt, Report, WatchOptions, as_part
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, SureEnoughError
 from sureenough.spec import render
 
 CLOSE_SECONDS: Final = 15.0
@@ -380,7 +380,7 @@ class LiveRun:
 
     def fail(self, error: Exception, path: int | None = None) -> None:
         """End the run with this error."""
-        if path is not None:
+        if path is not None and not isinstance(error, SureEnoughError):  # ours say what to do
             error.add_note(f"This ended the run, at path {path}.")
         self.error = self.error or error
         self.stopped.set()
