@@ -144,6 +144,7 @@ SINGLE: dict[str, list[bytes]] = {
     "smuggling": [post(b"0\r\n\r\nGET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"Transfer-Encoding: chunked")],
     "line_feed_in_header": [post(body(), line) for line in (b"X: a\nY: b", b"X: a\x00b", b"X\n: a", b"X : a", b": a")],
     "odd_request_line": [head(line) for line in (*LINES, *(b"GET %s HTTP/1.1" % path for path in PATHS))],
+    "long_model": [post(body(model="x" * 900_000 + "@sc", stream=stream)) for stream in (False, True)],
     "deep_nesting": [nested(depth) for depth in (200, 900, 960, 100_000)],
     "odd_numbers": [
         post(body(**{name: value, "model": model}))

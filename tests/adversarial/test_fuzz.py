@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zlib import crc32
 
 import pytest
@@ -40,7 +40,7 @@ from sureenough.pools.journal import Journal
 from sureenough.pools.path import RecordedPath
 from sureenough.redact import printable_command, printable_url, redact
 from sureenough.server.kept_runs import KeptRuns
-from sureenough.server.requests import RequestReader, parse_body
+from sureenough.server.requests import Api, RequestReader, parse_body
 from sureenough.server.responses import ApiError
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse, render
@@ -174,6 +174,7 @@ def test_error_responses(status: int, body: bytes, headers: dict[str, str]) -> N
 
 # -- clients
 
+APIS: tuple[Api, ...] = get_args(Api)
 READER = RequestReader(ServerSettings(upstream="http://127.0.0.1:9/v1"))
 MESSAGE = objects(["role", "content"], role=st.just("user"), content=TEXT)
 BODY = objects(
@@ -184,6 +185,20 @@ BODY = objects(
     stream=st.booleans(),
     sureenough=objects(["paths", "strategy", "template", "deadline"], template=TEXT, strategy=TEXT),
 )
+ITEM = objects(
+    ["type", "role", "content", "call_id", "name", "arguments", "output", "text"],
+    type=st.sampled_from(["message", "function_call", "function_call_output", "reasoning", "input_text"]),
+    role=st.just("user"),
+    content=TEXT | st.lists(objects(["type", "text"], type=st.just("input_text"), text=TEXT), max_size=3),
+)
+RESPONSE = objects(
+    ["model", "input", "instructions", "text", "reasoning", "tools", "tool_choice", "max_output_tokens", "include"],
+    model=st.just("m@sc"),
+    input=TEXT | st.lists(ITEM, max_size=4),
+    instructions=TEXT,
+    text=objects(["format"], format=objects(["type", "schema"], type=st.just("json_schema"))),
+    tools=st.lists(objects(["type", "name"], type=st.just("function"), name=TEXT), max_size=2),
+)
 
 
 def deep(levels: int) -> bytes:
@@ -192,15 +207,15 @@ def deep(levels: int) -> bytes:
 
 
 @fuzzed
-@given(BODY.map(dumped) | st.binary(max_size=80), st.booleans())
-@example(deep(50), True)
-@example(deep(200), True)
-@example(deep(100_000), True)
-def test_request_bodies(raw: bytes, chat: bool) -> None:
+@given((BODY | RESPONSE).map(dumped) | st.binary(max_size=80), st.sampled_from(APIS))
+@example(deep(50), APIS[0])
+@example(deep(200), APIS[0])
+@example(deep(100_000), APIS[0])
+def test_request_bodies(raw: bytes, api: Api) -> None:
     try:
         body = parse_body(raw)
         READER.check_plain(body)
-        request = READER.read(body, api="chat/completions" if chat else "completions", template="{question}?")
+        request = READER.read(body, api=api, template="{question}?")
     except ApiError as error:
         refusal = error
     else:
