@@ -125,6 +125,7 @@ def test_a_comparison_that_fails_says_so(browser: Browser) -> None:
     with ours(settings) as (url, _), Visit(browser, url, quiet=False) as visit:
         visit.page.fill("#question", "Hello?")
         visit.page.select_option("#other-strategy", "sc")
+        visit.page.click("#ask summary")
         visit.page.fill("#other-strategy-options", "nonsense=1")
         visit.page.click("#go")
         visit.page.wait_for_selector("#error:not([hidden])")

@@ -56,6 +56,7 @@ class Visit:
     ) -> None:
         """Fill the form and send it."""
         self.page.fill("#question", question)
+        self.page.evaluate("document.querySelector('#ask details').open = true")
         self.page.select_option("#strategy", strategy)
         self.page.fill("#strategy-options", options)
         self.page.select_option("#other-strategy", compared)

@@ -33,6 +33,9 @@ def test_it_learns_shows_and_remembers(upstream: Upstream, tmp_path: Path) -> No
         assert known["sure:delta=0"]["model"] == "tiny"
         assert set(known["sure:delta=0"]["signals"]) == {"tail", "mean_peak"}
         assert known["ddc:warmup=4"]["signals"]["tail"]["beta"] == pytest.approx(0.0), "ddc does not use it"
+        latency = httpx.get(f"{url}/api/learned").json()["latency"]
+        assert 0 < latency["mean"] <= latency["p95"] * latency["requests"]
+        assert 'sureenough_latency_seconds{statistic="p95"}' in httpx.get(f"{url}/metrics").text
     assert "3 + 4" not in (tmp_path / "learned.json").read_text()
     with before(upstream, window=4, state=tmp_path) as (url, _):
         assert learned(url) == known

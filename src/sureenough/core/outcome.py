@@ -122,8 +122,9 @@ class Outcome:
 
     @property
     def _settled(self) -> bool:
-        """A rule also stops because more paths would change little; it settles a vote if two thirds agree."""
-        return self.reason == "settled" and 3 * self.agreeing >= 2 * self.voting
+        """`sure` also stops because more paths would change little; it settles a vote if two thirds agree."""
+        gave_up = self.verdict.quantity == "expected_gain" and 3 * self.agreeing < 2 * self.voting
+        return self.reason == "settled" and not gave_up
 
     def brief(self) -> str:
         """The run in one line: the answer, how many paths agree, and tokens beside those of the whole budget."""

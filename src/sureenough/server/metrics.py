@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Iterator
+from math import ceil
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from sureenough.server.consensus import ServerState
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0, 600.0)
+LATEST: Final = 1000
+"""Requests whose seconds are kept for their mean and their 95th percentile."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -60,6 +65,7 @@ class ServerMetrics:
     def __init__(self, state: ServerState) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry, self._state = CollectorRegistry(), state
+        self._latest: deque[float] = deque(maxlen=LATEST)
         self.requests = self._counter("requests", "Responses by route and status.", "route", "status")
         self.rejected = self._counter("turned_away", "Requests refused because the server was busy.")
         self.disconnects = self._counter("clients_left", "Clients that disconnected before their response was sent.")
@@ -80,6 +86,15 @@ class ServerMetrics:
     def count_response(self, route: str, status: int, seconds: float) -> None:
         self.requests.labels(route, str(status)).inc()
         self._seconds.observe(seconds)
+        if route.startswith("/v1/") and status < 400:
+            self._latest.append(seconds)
+
+    def latency(self) -> dict[str, float] | None:
+        """Mean and 95th percentile of the latest requests' seconds; None before the first."""
+        if not self._latest:
+            return None
+        ranked = sorted(self._latest)
+        return {"requests": len(ranked), "mean": fmean(ranked), "p95": ranked[ceil(0.95 * len(ranked)) - 1]}
 
     def count_run(self, out: Outcome) -> None:
         """Count a run that has an outcome, its tokens and its paths."""
@@ -113,6 +128,12 @@ class ServerMetrics:
     def _in_flight(self) -> Iterator[Metric]:
         yield _metric("gauge", "requests_in_flight", "Requests being served.", [({}, self._state.requests)])
         yield _metric("gauge", "runs_in_flight", "Runs in progress.", [({}, len(self._state.runs))])
+        latency = self.latency()
+        if latency is not None:
+            samples = [({"statistic": name}, latency[name]) for name in ("mean", "p95")]
+            yield _metric(
+                "gauge", "latency_seconds", f"Mean and 95th percentile of the last {LATEST} requests.", samples
+            )
         yield _metric("gauge", "tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
 
     def _upstreams(self) -> Iterator[Metric]:

@@ -85,7 +85,7 @@ class Routes:
             Endpoint("GET", "/metrics", self.metrics, "Metrics for Prometheus.", media_types=("text/plain",)),
             Endpoint("GET", "/openapi.json", self.openapi, "This document."),
             Endpoint("GET", "/api/options", self.options, "Models, strategies and run options of this server."),
-            Endpoint("GET", "/api/learned", self.learned, "What was learned of each model's confidence."),
+            Endpoint("GET", "/api/learned", self.learned, "What was learned of each model's confidence, and latency."),
             Endpoint("POST", "/api/runs", self.start_run, "Start a run that a page watches.", 201, body=chat),
             Endpoint("GET", "/api/runs", self.list_runs, "The runs that were kept."),
             Endpoint("DELETE", "/api/runs/{id}", self.stop_run, "End a run with the vote so far.", 204, ()),
@@ -96,6 +96,7 @@ class Routes:
                      "Whether two runs have the same answer."),
             Endpoint("GET", "/", self.page),
             Endpoint("GET", "/runs", self.page),
+            Endpoint("GET", "/settings", self.page),
             Endpoint("GET", "/runs/{id}", self.page),
             Endpoint("GET", "/compare/{id}/{other}", self.page),
             Endpoint("GET", "/reports/{name:path}", self.report),
@@ -206,7 +207,7 @@ class Routes:
 
     async def learned(self, request: Request) -> Response:
         """How far each model's signals go with agreement, their weights, and the questions behind them."""
-        return json_response({"learned": learned_signals(self.state.learned)})
+        return json_response({"learned": learned_signals(self.state.learned), "latency": self.state.metrics.latency()})
 
     async def start_run(self, request: Request) -> Response:
         """Start a run that a page watches; the body is that of a chat completion with a strategy."""

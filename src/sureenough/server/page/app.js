@@ -98,7 +98,7 @@ function apply(line) {
   state.apply(line);
   if (line.run) setText("run-question", line.run.question ?? "");
   if (line.error) showError(errorTitle(line.error), line.error.message);
-  if (line.result) { showWinner(); showLearned(state.run, state.result); }
+  if (line.result) showWinner();
   if (selected !== null && line.paths?.some(path => path.path === selected) && Date.now() - loadedAt > TEXT_INTERVAL) loadPath(selected);
   redraw();
 }
@@ -190,14 +190,15 @@ function setTheme(name) {
 function route() {
   const path = location.pathname.slice(base.length);
   const run = path.match(/^\/runs\/([\w-]+)$/), pair = path.match(/^\/compare\/([\w-]+)\/([\w-]+)$/);
-  const list = path === "/runs";
+  const list = path === "/runs", settings = path === "/settings";
   hideAll();
-  document.documentElement.dataset.view = run || pair ? "run" : list ? "runs" : "ask";
-  $("nav-ask").toggleAttribute("aria-current", !list);
+  document.documentElement.dataset.view = run || pair ? "run" : list ? "runs" : settings ? "settings" : "ask";
+  $("nav-ask").toggleAttribute("aria-current", !list && !settings);
   $("nav-runs").toggleAttribute("aria-current", list);
-  $("ask").hidden = $("empty").hidden = list || !canAsk; $("kept").hidden = !list;
+  $("nav-settings").toggleAttribute("aria-current", settings);
+  $("ask").hidden = $("empty").hidden = list || settings || !canAsk; $("kept").hidden = !list;
   $("stop").hidden = true; $("go").hidden = false;
-  if (list) listRuns(showError); else if (pair) compare(pair.slice(1)); else if (run) subscribe(run[1]); else showLearned();
+  if (list) listRuns(showError); else if (pair) compare(pair.slice(1)); else if (run) subscribe(run[1]); else if (settings) showLearned();
 }
 
 $("ask").addEventListener("submit", submit);

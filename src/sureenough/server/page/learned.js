@@ -1,29 +1,23 @@
-// What the server has learned of each model's confidence.
+// The settings view: what the server has learned of each model's confidence, and how long its requests took.
 
-import { $, base, element, setText } from "./dom.js";
+import { $, base, element, number, setText } from "./dom.js";
 
 const SIGNAL_NAMES = { tail: "End of the path", mean_peak: "Whole path" };
 const MOST_ROWS = 12;
 
-// The rows of the run's own model and strategy come first. `run` and `result` may be missing.
-export async function showLearned(run, result) {
-  let rows;
-  try {
-    const response = await fetch(`${base}/api/learned`);
-    if (!response.ok) return;
-    rows = (await response.json()).learned;
-  } catch { return; }  // the panel is an extra
-  const isOwn = row => row.model === run?.model && row.strategy === run?.strategy && (!result || row.window === result.window);
-  rows.sort((a, b) => isOwn(b) - isOwn(a) || b.questions - a.questions);
-  $("learned").hidden = !rows.length;
-  $("learned-table").tBodies[0].replaceChildren(...rows.slice(0, MOST_ROWS).map(row => tableRow(row, isOwn(row))));
-  const used = result?.learned?.questions;
-  setText("learned-run", used === undefined ? "" : used === 0 ? "This run began with nothing learned yet." : `This run began with what ${used} earlier ${used === 1 ? "question" : "questions"} had taught.`);
-  setText("learned-more", rows.length > MOST_ROWS ? `${rows.length - MOST_ROWS} more are in /api/learned.` : "");
+export async function showLearned() {
+  const response = await fetch(`${base}/api/learned`).catch(() => null);
+  if (!response?.ok) return;
+  const { learned: rows, latency } = await response.json();
+  rows.sort((a, b) => b.questions - a.questions);
+  setText("latency", latency ? `The last ${number.format(latency.requests)} requests took ${latency.mean.toFixed(1)} s on average; 95% of them at most ${latency.p95.toFixed(1)} s.` : "No request to /v1 has been answered yet.");
+  $("learned").hidden = false;
+  $("learned-table").tBodies[0].replaceChildren(...rows.slice(0, MOST_ROWS).map(tableRow));
+  setText("learned-more", !rows.length ? "Nothing yet." : rows.length > MOST_ROWS ? `${rows.length - MOST_ROWS} more are in /api/learned.` : "");
 }
 
-function tableRow(row, isOwn) {
-  const line = element("tr", isOwn ? "own" : "");
+function tableRow(row) {
+  const line = element("tr");
   const cells = [row.model, row.strategy, row.window ? String(row.window) : "–", String(row.questions)];
   line.append(...cells.map((text, at) => element("td", at > 1 ? "n" : "", text)));
   for (const name of Object.keys(SIGNAL_NAMES)) {

@@ -8,13 +8,13 @@ export function showTiles(state) {
   if (!summary) return;
   setText("paths-started", String(summary.started));
   setText("budget", `of ${summary.budget} at most`);
-  const plain = summary.full_budget_tokens, saved = plain ? 1 - summary.tokens / plain : null;
+  const plain = summary.full_budget_tokens, saved = plain && state.result ? 1 - summary.tokens / plain : null;
   setText("tokens", number.format(summary.tokens));
   setText("token-buckets", describeBuckets(state.result));
   setText("reread-tokens", describeReread(state.result));
-  setText("plain-tokens", plain ? `plain voting: about ${number.format(Math.round(plain))}` : "");
+  setText("plain-tokens", plain ? `all ${summary.budget} paths: about ${number.format(Number(plain.toPrecision(2)))}` : "");
   setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)} %` : "0 %");
-  setText("saved-note", `${state.result ? "" : "so far, "}compared with plain voting on the whole budget`);
+  setText("saved-note", state.result ? "compared with plain voting on the whole budget" : "known when the run ends");
   showFates(state.counts());
   showMeter(state, summary);
 }
@@ -105,10 +105,11 @@ const ENDINGS = { settled: "The vote is settled", budget: "The budget is spent",
 export function describeRun(state) {
   const { summary, result, error } = state;
   if (error) return ["Failed", "No answer", error.message ?? ""];
-  const label = result ? "Answer" : state.answer === null ? "Thinking" : "Leading", answer = state.answer ?? (result ? "none" : "…");
+  const label = result ? ["Answer", result.agreement].filter(Boolean).join(": ") : state.answer === null ? "Thinking" : "Leading", answer = state.answer ?? (result ? "none" : "…");
   if (!summary) return [label, answer, "Waiting for the first token."];
   const counts = state.counts();
-  if (result) return [label, answer, `${ENDINGS[result.reason] ?? "Ended"} after ${summary.counted} paths. ${result.why ?? ""}`];
+  const isUndecided = result?.reason === "settled" && result.quantity === "expected_gain" && result.agreement && !result.agreement.includes("settled");
+  if (result) return [label, answer, `${isUndecided ? "Stopped, since more paths would hardly help," : ENDINGS[result.reason] ?? "Ended"} after ${summary.counted} paths. ${result.why ?? ""}`];
   if (summary.counted === 0 && summary.warmup) {
     const ended = state.paths.filter(path => path?.warmup && path.fate === "kept").length;
     return [label, answer, `Warm-up: ${ended} of ${summary.warmup} paths have ended. After it paths below a threshold are pruned.`];
@@ -121,6 +122,7 @@ export function showStatus(state) {
   $("run").dataset.state = error ? "error" : result ? "over" : "running";
   $("run").toggleAttribute("data-unanswered", Boolean(result) && state.answer === null);
   ["answer-label", "answer", "status"].forEach((id, at) => setText(id, describeRun(state)[at]));
+  $("answer-label").title = result?.certificate == null ? "" : `The model's most frequent answer, at level ${result.certificate.toPrecision(2)}`;
   showNotes(state, $("notes"));
 }
 

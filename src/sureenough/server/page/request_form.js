@@ -20,8 +20,8 @@ export async function fillForm() {
   $("strategy").value = name;
   $("strategy-options").value = given.join(":");
   showDefaults();
-  $("main-options").replaceChildren(...runOptions.filter(option => !isAdvanced(option)).map(field));
-  $("more-options").replaceChildren(...runOptions.filter(isAdvanced).map(field));
+  $("main-options").replaceChildren(...runOptions.filter(({ name }) => name === "paths").map(field));
+  $("more-options").replaceChildren(...runOptions.filter(({ name }) => name !== "paths").map(field));
   $("model-notes").replaceChildren(...data.notes.map(note => element("li", "", `${note[0].toUpperCase()}${note.slice(1)}.`)));
   if (data.models.includes("built-in")) addExamples();
   return { canAsk: !data.view_only && !data.refusal, refusal: data.refusal };
@@ -42,10 +42,6 @@ export function showDefaults() {
     input.title = defaults.join(", ");
   }
   $("other-options").hidden = $("other-strategy").value === NONE;
-}
-
-function isAdvanced(option) {
-  return option.default === null || option.default === option.maximum;
 }
 
 function field(option) {
