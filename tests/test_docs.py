@@ -173,10 +173,20 @@ def test_the_start_shows_what_the_demo_prints() -> None:
 
 
 def test_the_two_commands_of_the_readme() -> None:
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-             for line in block.splitlines() if "pip install" in line]  # fmt: skip
-    assert lines[0] == "pip install '.[local]' && sureenough demo"
-    assert lines[1] == "pip install -e '.[dev]' && pytest -n auto"
+    marked = re.findall(r"^<!-- command: (\w+) -->\n```sh\n(.*)\n```", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert dict(marked) == {
+        "demo": "pip install '.[local]' && sureenough demo",
+        "tests": "pip install -e '.[dev]' && pytest -n auto",
+    }, ".ci/run runs them"
+
+
+LONG_PAGES = dict.fromkeys(("deviations.md", "reproducing.md", "sure.md", "comparison.md", "answers.md"), 4000)
+
+
+def test_pages_are_short() -> None:
+    words = {page.name: len(page.read_text().split()) for page in (ROOT / "docs").glob("*.md") if page.name != "LOG.md"}
+    assert len(words) <= 21
+    assert {name: n for name, n in words.items() if n > LONG_PAGES.get(name, 1500)} == {}
 
 
 def test_every_extra_exists() -> None:
