@@ -60,7 +60,6 @@ class Rules:
     tau: float = 0.95
     gamma: float = 0.5
     eta: float = 0.5
-    trend: int = 0  # tokens over which R is measured; 0: the window
     per_path: bool = False  # drop and fence from the lowest conf and the highest R of each path
 
 
@@ -90,7 +89,7 @@ def run(paths: Sequence[RecordedPath], rules: Rules, size: int) -> Result:
     if rules.gate.startswith("ddc"):
         trust = float(np.percentile([v for peaks, _, _ in values for v in peaks], 90))
         drop = float(np.percentile([v for _, confs, _ in values for v in confs], 20))
-        by_path = [window_values(path, rules.trend or size, rules.eta)[2] for path in warm]
+        by_path = [window_values(path, size, rules.eta)[2] for path in warm]
         risks = [v for of_path in by_path for v in of_path]
         if rules.per_path:
             drop = float(np.percentile([min(confs) for _, confs, _ in values if confs], 20))
@@ -125,10 +124,6 @@ def run(paths: Sequence[RecordedPath], rules: Rules, size: int) -> Result:
         for path in paths[rules.warmup :]:
             result.started += 1
             peaks, confs, risks = window_values(path, size, rules.eta) if rules.weight != "one" else ([], [], [])
-            if rules.trend:  # of the window that ends where the other one does; none before the first full one
-                ending = dict(enumerate(window_values(path, rules.trend, rules.eta)[2], rules.trend))
-                ends = range(size, path.tokens + 1)
-                risks = [ending[end] if rules.trend <= end and end in ending else -np.inf for end in ends]
             cut = None
             if path.tokens >= size:
                 for i in range(len(confs)):
@@ -186,10 +181,7 @@ RULES = {
     "ddc:weight=mean": Rules(16, "ddc", "posterior", "mean"),
     "ddc:weight=unit": Rules(16, "ddc", "posterior", "unit"),
     "ddc:risk=p90": Rules(16, "ddc", "posterior", "raw", fence="p90"),
-    "ddc:trend_window=5": Rules(16, "ddc", "posterior", "raw", trend=5),
-    "ddc:trend_window=70": Rules(16, "ddc", "posterior", "raw", trend=70),
     "ddc:per=path": Rules(16, "ddc", "posterior", "raw", per_path=True),
-    "ddc:per=path,trend_window=5": Rules(16, "ddc", "posterior", "raw", trend=5, per_path=True),
     "ddc-unweighted": Rules(16, "ddc", "posterior of counts", "raw"),
     "ddc-no-width": Rules(16, "ddc", "", "raw"),
     "ddc-no-trend": Rules(16, "ddc without trend", "posterior", "raw"),

@@ -143,7 +143,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         (["-s", "dcc"], "did you mean 'ddc'"),
         (
             ["-s", "ddc:speed=9"],
-            "ddc has no option 'speed'; known: warmup, trust, drop, per, risk, eta, trend_window, gamma, tau, weight",
+            "ddc has no option 'speed'; known: warmup, trust, drop, per, risk, eta, gamma, tau, weight",
         ),
         (["-s", "ddc:tau=high"], "tau is a number"),
         (["-s", " "], "at least one"),

@@ -21,7 +21,7 @@ def windows(conf: list[float], peak: list[float] | None = None, size: int = 2) -
 
 
 def first_closed_by_token(gate: Gate, conf: list[float], peak: list[float], size: int) -> Closed | None:
-    monitor = Monitor(size, gate.trend_window)
+    monitor = Monitor(size)
     for n, (p, c) in enumerate(zip(peak, conf, strict=True), start=1):
         if monitor.push(p, c):
             tier = gate.tier(monitor)
@@ -102,28 +102,6 @@ def test_an_instability_at_the_fence_is_not_beyond_it() -> None:
         assert first_closed_by_token(Gate(risk=fence), conf, [0.5] * 6, 3) == Closed(beyond + 3, Tier.RISK)
 
 
-@pytest.mark.parametrize(("trend_window", "closed"), [(0, 4), (4, 4), (2, 4), (3, 4), (6, 6), (7, 7), (9, None)])
-def test_a_trend_of_its_own_window_is_tested_once_both_windows_are_full(trend_window: int, closed: int | None) -> None:
-    """The gate closes on any instability above -1, so it closes at the first token at which it is tested."""
-    conf = [5.0, 6.0, 5.5, 9.0, 2.0, 7.0, 3.0, 4.0]
-    gate = Gate(risk=-1.0, trend_window=trend_window)
-    expected = None if closed is None else Closed(closed, Tier.RISK)
-    assert gate.first_closed(windows(conf, size=4)) == expected
-    assert first_closed_by_token(gate, conf, conf, 4) == expected
-
-
-def test_a_trend_window_moves_the_fence_and_nothing_else() -> None:
-    rng = np.random.default_rng(6)
-    paths = [windows(rng.normal(10, 2, n).tolist(), rng.random(n).tolist(), 8) for n in (3, 30, 40)]
-    plain, own = Stratified()(paths), Stratified(trend_window=16)(paths)
-    assert (own.trust, own.drop, own.trend_window) == (plain.trust, plain.drop, 16)
-    risks = np.concatenate([scan(path.signal, path.signal, 16).risk(0.5) for path in paths])
-    first, third = np.percentile(risks, 25), np.percentile(risks, 75)
-    assert own.risk == pytest.approx(third + 1.5 * (third - first))
-    assert own.risk != plain.risk
-    assert Stratified(trend_window=8)(paths) == plain, "the run's own window is not another one"
-
-
 def test_thresholds_per_path_are_percentiles_of_the_extreme_windows() -> None:
     rng = np.random.default_rng(6)
     paths = [windows(rng.normal(10, 2, n).tolist(), rng.random(n).tolist(), 8) for n in (0, 3, *range(20, 120, 8))]
@@ -150,14 +128,12 @@ def test_a_path_is_watched_from_its_first_full_window_on() -> None:
     trust=st.floats(0, 1),
     drop=st.floats(0, 20),
     risk=st.floats(0, 1.5),
-    trend_window=st.integers(0, 12),
 )
 def test_all_at_once_and_token_by_token_close_at_the_same_token(
-    signals: list[tuple[float, float]], size: int, trust: float, drop: float, risk: float, trend_window: int
+    signals: list[tuple[float, float]], size: int, trust: float, drop: float, risk: float
 ) -> None:
     peak, conf = [p for p, _ in signals], [c for _, c in signals]
-    own = Gate(trust, drop, risk, trend_window=trend_window)
-    for gate in (Gate(trust, drop, risk), own, Gate(drop=drop), Gate(trust, -inf, risk), Gate(trust)):
+    for gate in (Gate(trust, drop, risk), Gate(drop=drop), Gate(trust, -inf, risk), Gate(trust)):
         expected = first_closed_by_token(gate, conf, peak, size)
         assert gate.first_closed(windows(conf, peak, size)) == expected
 
@@ -172,7 +148,6 @@ def test_all_at_once_and_token_by_token_close_at_the_same_token(
         lambda: Stratified(risk="p101"),
         lambda: Stratified(risk="p1.2.3"),
         lambda: Stratified(eta=-0.1),
-        lambda: Stratified(trend_window=-1),
         lambda: TwoTiers(drop=101),
         lambda: Keep(keep=200),
         lambda: Posterior(gamma=0),

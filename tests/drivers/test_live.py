@@ -82,19 +82,6 @@ def test_every_path_votes() -> None:
     assert (engine.started, engine.running, engine.most) == (8, 0, 4)
 
 
-def test_a_trend_with_a_window_of_its_own_is_not_left_to_an_engine_that_has_one_window(
-    real_questions: list[Question],
-) -> None:
-    paths = real_questions[24].paths
-    for strategy, own in (("ddc-no-width", False), ("ddc-no-width:trend_window=32", True)):
-        engine = playing(paths, 7)
-        out, again = go(engine, strategy, paths=64, window=64), replay(paths, strategy, paths=64, window=64)
-        assert (out.answer, out.votes, out.reason) == (again.answer, again.votes, again.reason)
-        later = [prompt.watch for prompt in engine.prompts[16:]]
-        assert later
-        assert all((watch is None) is own for watch in later)
-
-
 @pytest.mark.parametrize("strategy", ["sc", "ac", "esc"])
 def test_an_engine_that_watches_its_paths_need_not_send_those_without_signals_before_their_end(
     real_questions: list[Question], strategy: str

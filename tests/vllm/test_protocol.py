@@ -14,7 +14,6 @@ import pytest
 
 from sureenough import vllm
 from sureenough.core.pruning import Gate
-from sureenough.engines.base import WatchOptions
 from sureenough.engines.watch.protocol import (
     PathRecord,
     WatchRequest,
@@ -158,9 +157,3 @@ def test_every_field_of_a_record_is_checked(field: str, values: list[Any]) -> No
     del record[field]
     with pytest.raises(ValueError, match=f"malformed record .{field}."):
         parse_summary(record, TRACED)
-
-
-def test_a_trend_window_is_refused_by_name() -> None:
-    watch = WatchOptions(8, Gate(risk=1.0, trend_window=4))
-    with pytest.raises(UsageError, match="trend_window=4 cannot be watched inside vLLM"):
-        WatchRequest.of("a-long-key", watch)

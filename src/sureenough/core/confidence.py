@@ -101,9 +101,7 @@ class Windows:
     tail: float  # group confidence of the last window; 0 for an empty path
     mean_peak: float  # over all tokens, summed in their order; 0 for an empty path
     mean_conf: float
-    signal: Floats  # conf of every token
     _riskiest: dict[float, float] = field(default_factory=dict, repr=False)
-    _trends: dict[int, Windows] = field(default_factory=dict, repr=False)
 
     @property
     def watched(self) -> bool:
@@ -120,14 +118,6 @@ class Windows:
             self._riskiest[eta] = float(self.risk(eta).max())
         return self._riskiest[eta]
 
-    def trend(self, size: int) -> Windows:
-        """The path's windows of the size at which its trend is measured, computed once; 0 means these."""
-        if size in (0, self.window):
-            return self
-        if size not in self._trends:
-            self._trends[size] = scan(self.signal, self.signal, size)
-        return self._trends[size]
-
 
 def scan(peak: Floats, conf: Floats, window: int) -> Windows:
     """Every window of one recorded path; `peak` and `conf` are float64 arrays of equal length."""
@@ -139,7 +129,7 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     lengths = [len(conf) for conf in confs]
     if 0 in lengths:
         nothing = np.empty(0)
-        empty = Windows(0, window, nothing, nothing, nothing, nothing, 0.0, 0.0, 0.0, 0.0, nothing)
+        empty = Windows(0, window, nothing, nothing, nothing, nothing, 0.0, 0.0, 0.0, 0.0)
         scanned = iter(scan_all([peak for peak in peaks if len(peak)], [conf for conf in confs if len(conf)], window))
         return [next(scanned) if length else empty for length in lengths]
     if not lengths:
@@ -174,7 +164,7 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
         lowest_and_tail = float(mean_conf[at].min()), float(mean_conf[at][-1])
         means = _mean_in_order(peak[tokens]), _mean_in_order(conf[tokens])
         values = mean_peak[at], mean_conf[at], isotropy[at], penalty[at]
-        paths.append(Windows(len(signal), window, *values, *lowest_and_tail, *means, signal))
+        paths.append(Windows(len(signal), window, *values, *lowest_and_tail, *means))
     return paths
 
 
@@ -233,14 +223,12 @@ class Monitor:
 
     __slots__ = (
         "_conf", "_conf_shift", "_d", "_dd", "_dv", "_last", "_lowest", "_p", "_peak", "_peak_shift", "_previous_conf",
-        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_total_conf", "_total_peak", "_trend",
+        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_total_conf", "_total_peak",
         "_vv", "conf", "tokens", "window",
     )  # fmt: skip
 
-    def __init__(self, window: int, trend_window: int = 0) -> None:
-        """The trend is measured over the same window if `trend_window` is 0."""
+    def __init__(self, window: int) -> None:
         self.window = window
-        self._trend = None if trend_window in (0, window) else Monitor(trend_window)
         self.tokens = 0
         self.conf = 0.0  # group conf of the latest full window
         self._lowest = inf
@@ -277,8 +265,6 @@ class Monitor:
         self._conf.append(conf)
         self._peak.append(peak)
         self.tokens += 1
-        if self._trend is not None:
-            self._trend.push(peak, conf)
         if self.tokens < size:
             return False
         self.conf = mean = (total + self._suffix_d[position + 1] + size * self._conf_shift) / size
@@ -293,9 +279,7 @@ class Monitor:
         return (self._p + self._suffix_p[len(self._conf)] + size * self._peak_shift) / size
 
     def risk(self, eta: float) -> float:
-        """Structural instability R of the latest full window; minus infinity before the first of another size."""
-        if self._trend is not None:
-            return self._trend.risk(eta) if self._trend.tokens >= self._trend.window else -inf
+        """Structural instability R of the latest full window."""
         position, size = len(self._conf), self.window
         dd = self._dd + self._suffix_dd[position]
         if size < 2 or dd == 0.0:

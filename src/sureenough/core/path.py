@@ -99,7 +99,7 @@ class GatedMonitor:
 
     def __init__(self, window: int, gate: Gate) -> None:
         self.complete = True  # whether every token came with its signals
-        self._monitor, self._test = Monitor(window, gate.trend_window), gate.tier
+        self._monitor, self._test = Monitor(window), gate.tier
 
     def read(self, tokens: Sequence[Token]) -> tuple[int, Tier | None]:
         """Take tokens until the gate closes: how many, and by which test."""

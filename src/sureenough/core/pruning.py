@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sureenough.core.confidence import Floats, Monitor, Windows
-from sureenough.core.options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, one_of, option
+from sureenough.core.options import FENCE, NOT_NEGATIVE, PERCENT, HasOptions, one_of, option
 
 
 class Tier(StrEnum):
@@ -37,7 +37,6 @@ class Gate:
     risk: float = inf  # instability above it: prune
     eta: float = 0.5  # penalty on falling confidence, from `Stratified`, which has the default
     floor: float = -inf  # warm-up paths with C_path below it do not vote
-    trend_window: int = 0  # tokens over which instability is measured, if not those of the window
 
     def tier(self, path: Monitor) -> Tier | None:
         """The test that the latest window fails, if any."""
@@ -53,15 +52,13 @@ class Gate:
         """Where `tier` would first prune this recorded path: the same decision, for all windows at once."""
         if not path.watched:
             return None
-        trend = path.trend(self.trend_window) if self.risk < inf else path
         low = path.lowest < self.drop
-        risky = self.risk < inf and trend.watched and trend.riskiest(self.eta) > self.risk
+        risky = self.risk < inf and path.riskiest(self.eta) > self.risk
         if not low and not risky:
             return None  # most paths: their extremes settle it without a look at every window
         closed = path.conf < self.drop
         if risky:
-            both = min(len(trend.conf), len(path.conf))  # the last windows of both sizes end with the path
-            closed[-both:] |= trend.risk(self.eta)[-both:] > self.risk
+            closed |= path.risk(self.eta) > self.risk
         closed &= path.peak <= self.trust
         at = int(closed.argmax())
         if not closed[at]:
@@ -111,7 +108,6 @@ class Stratified(TwoTiers):
 
     risk: str = option("tukey", "fence for the trend: tukey, or a percentile such as p90", FENCE)
     eta: float = option(0.5, "penalty on falling confidence", NOT_NEGATIVE)
-    trend_window: int = option(0, "tokens over which the trend is measured; 0: the window of the run", WHOLE)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """The two tiers of confidence, and a fence around the warm-up's instability."""
@@ -119,16 +115,14 @@ class Stratified(TwoTiers):
         seen = [path for path in paths if path.tokens]
         if not seen:
             return gate
-        trends = [path.trend(self.trend_window) for path in seen]
         by_path = self.per == "path"
-        risks = np.concatenate([[trend.riskiest(self.eta)] if by_path else trend.risk(self.eta) for trend in trends])
+        risks = np.concatenate([[path.riskiest(self.eta)] if by_path else path.risk(self.eta) for path in seen])
         if self.risk == "tukey":
             first, third = percentiles(risks, 25.0, 75.0)
             fence = third + 1.5 * (third - first)
         else:
             fence = percentiles(risks, float(self.risk[1:]))[0]
-        own = 0 if self.trend_window == seen[0].window else self.trend_window
-        return replace(gate, risk=fence, eta=self.eta, trend_window=own)
+        return replace(gate, risk=fence, eta=self.eta)
 
 
 @dataclass(frozen=True, slots=True)

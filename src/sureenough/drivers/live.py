@@ -174,8 +174,6 @@ class PathStream:
         if not self.signals:  # such an engine need not send anything before its end
             return replace(prompt, watch=WatchOptions(None, Gate(), self.count_unheard))
         gate = None if self.start.warmup or window is None else self.start.gate
-        if gate is not None and gate.trend_window:  # such an engine has one window; the session watches this path
-            return prompt
         return replace(prompt, watch=WatchOptions(window, gate, self.count_unheard))
 
     def close(self, *, interrupt: bool = True) -> None:

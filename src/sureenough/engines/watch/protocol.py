@@ -77,11 +77,6 @@ class WatchRequest:
         """
         if not signals:
             return cls(key, 1, record=False)
-        if watch.gate is not None and watch.gate.trend_window:  # the monitor of many paths has one window for each
-            raise UsageError(
-                f"trend_window={watch.gate.trend_window} cannot be watched inside vLLM: leave it out, or watch the "
-                "path from its log-probabilities"
-            )
         return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
     def to_arguments(self) -> dict[str, str | float | int]:
