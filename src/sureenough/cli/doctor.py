@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import typer
 
@@ -19,14 +19,13 @@ from sureenough.cli.options import AsJson, option_group, with_options
 from sureenough.cli.terminal import echo, echo_json, plural
 from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import End, ExtendOptions, Prompt, TokenStream, as_part
-from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection
 from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, candidates, decode, request
 from sureenough.engines.watch.client import fetch_monitor_info
-from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
+from sureenough.errors import CannotExtend, EngineError, EngineUnavailable, UsageError
 
 PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
 TRIED_K: Final = (128, 64, 32, 20, 10, 5, 1)
@@ -40,7 +39,6 @@ TEMPLATE_FIX: Final = (
     "only strategies with a search need it; give the server a chat template that keeps the last message as "
     "it is (vLLM, SGLang: --chat-template FILE; llama.cpp: --chat-template-file FILE)"
 )
-COUNTS: Final = ("server", "available", "running", "started", "finished", "failed", "tokens")
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
 
@@ -54,38 +52,16 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
 )
 def command(*, server: EngineOptions, as_json: AsJson = False) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
-    each = server.each_server()
-    reports: list[dict[str, Any]] = []
-    for one in each:
-        engine = replace(one, temperature=1.0, top_p=1.0).engine()
-        if len(each) > 1 and not as_json:
-            echo(f"{engine!r}:")
-        checks = asyncio.run(examine(engine, print_results=not as_json))
-        if not as_json:
-            echo("\n".join(summary(checks)))
-        well = all(check.good is not False for check in checks)
-        reports.append({"well": well, "checks": [check._asdict() for check in checks]})
-    well, result = all(report["well"] for report in reports), reports[0]
-    if len(each) > 1:
-        loads = asyncio.run(_use_all(each))
-        for report, load in zip(reports, loads, strict=True):
-            report["server"] = {name: getattr(load, name) for name in COUNTS}
-        result = {"well": well, "servers": reports}
-        if not as_json:
-            echo("\n".join(map(str, loads)))
+    if len(server.each_server()) > 1:
+        raise UsageError("doctor checks one server at a time; give one --url")
+    engine = replace(server, temperature=1.0, top_p=1.0).engine()
+    checks = asyncio.run(examine(engine, print_results=not as_json))
+    well = all(check.good is not False for check in checks)
     if as_json:
-        echo_json(json.dumps(result))
+        echo_json(json.dumps({"well": well, "checks": [check._asdict() for check in checks]}))
+    else:
+        echo("\n".join(summary(checks)))
     raise typer.Exit(0 if well else 1)
-
-
-async def _use_all(each: Sequence[EngineOptions]) -> Sequence[ServerLoad]:
-    """Four short paths per server through the load balancer, and what each server did."""
-    balancer = LoadBalancer([replace(one, max_path_tokens=32).engine(quiet=True) for one in each])
-    seeds = range(4 * len(each))
-    async with balancer.open(parallel=len(seeds)) as ready:
-        paths = [collect(ready.stream(Prompt.user("Count from 1 to 100."), seed=seed)) for seed in seeds]
-        await asyncio.gather(*paths, return_exceptions=True)  # the counts tell
-    return balancer.loads
 
 
 def summary(checks: Sequence[Check]) -> Iterator[str]:
