@@ -75,10 +75,10 @@ def test_engines_with_other_sampling_parameters_share_the_model_and_its_end(
 ) -> None:
     client, loads = Shutdowns(), list[str]()
 
-    async def load(model: in_process.LoadedModel) -> Any:
+    async def load(model: in_process.LoadedModel) -> None:
         loads.append(model._model)
         await asyncio.sleep(0)
-        return SimpleNamespace(client=client)
+        model.served = SimpleNamespace(client=client)  # type: ignore[assignment]
 
     monkeypatch.setattr(in_process.LoadedModel, "_load", load)
 
@@ -98,7 +98,7 @@ def test_engines_with_other_sampling_parameters_share_the_model_and_its_end(
 
 
 def test_a_model_that_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def load(model: in_process.LoadedModel) -> Any:
+    async def load(model: in_process.LoadedModel) -> None:
         raise OSError("no such model")
 
     monkeypatch.setattr(in_process.LoadedModel, "_load", load)
@@ -123,16 +123,17 @@ class Sampler:
         self.served = self.client = self.records = self
         self.tokenizer = SimpleNamespace(decode=decoded)
         self.not_watched, self.context = None, context
+        self.prompts: dict[Any, Any] = {}
         self._sampled, self._finish = sampled, finish
         self.params: Any = None  # of the last request
         self.requests: list[list[int]] = []  # beginnings, without the prompt
         self.replies: list[list[int]] = []  # what was sampled after them
 
-    async def acquire(self) -> Any:
-        return self
+    async def acquire(self) -> None:
+        """It is always loaded."""
 
     def release(self) -> None:
-        """It is always loaded."""
+        """It stays."""
 
     async def rendered(self, _: Any, body: dict[str, Any], *, chat: bool) -> in_process.RenderedRequest:
         """What vLLM's own server makes of a request."""
@@ -246,7 +247,7 @@ def test_a_prompt_is_rendered_once_and_again_when_a_message_is_changed(monkeypat
 
     async def use() -> None:
         engine, message = in_process.ServedEngine(None, "tiny", {}), {"role": "user", "content": "a"}
-        engine.served = SimpleNamespace()  # type: ignore[assignment]
+        engine.served = SimpleNamespace(prompts={})  # type: ignore[assignment]
         for content in ("a", "a", "b"):
             message["content"] = content
             await engine._rendered(Prompt((message,)))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Self
+from weakref import WeakKeyDictionary
 
 from sureenough.core.events import Summary, Token
 from sureenough.engines.base import End, Engine, ExtendOptions, Part, Piece, Prompt, Report, TokenStream
@@ -102,6 +103,8 @@ class ServedModel:
         self.records = RecordsReader(client)
         self.tokenizer = self.chat.renderer.tokenizer
         self.not_watched = configuration_problem(client.vllm_config)
+        # The latest prompt of each engine, which the paths of a run share.
+        self.prompts: MutableMapping[ServedEngine, tuple[Any, asyncio.Task[RenderedRequest]]] = WeakKeyDictionary()
 
     @property
     def context(self) -> int:
@@ -178,7 +181,6 @@ class ServedEngine(Engine):
     ) -> None:  # fmt: skip
         self.served, self.model, self._sampling = served, model, dict(sampling)
         self.max_path_tokens, self.chat, self.window = max_path_tokens, chat, window
-        self._latest: tuple[Any, asyncio.Task[RenderedRequest]] | None = None  # the paths of a run share their prompt
 
     def model_name(self) -> str:
         return self.model
@@ -198,17 +200,20 @@ class ServedEngine(Engine):
         return self.served
 
     def _rendered(self, prompt: Prompt) -> asyncio.Task[RenderedRequest]:
-        if self._latest is None or self._latest[0] != prompt.messages:
-            messages = deepcopy(prompt.messages)  # the caller may change a message and ask again
+        latest = self._model.prompts.get(self)
+        if latest is None or latest[0] != prompt.messages:
             rendering = asyncio.ensure_future(rendered(self._model, self._body(prompt), chat=self.chat))
             rendering.add_done_callback(lambda task: task.cancelled() or task.exception())  # all of its paths may leave
-            self._latest = messages, rendering
-        return self._latest[1]
+            latest = deepcopy(prompt.messages), rendering  # the caller may change a message and ask again
+            self._model.prompts[self] = latest
+        return latest[1]
 
     def _body(self, prompt: Prompt, beginning: str = "", **more: Any) -> dict[str, Any]:
         """A request to vLLM's server for a path, or for the rest of one that begins so."""
         limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
-        body = {"model": self.model, **limit, **self._sampling, **more}
+        body: dict[str, Any] = {"model": self.model, **limit, **self._sampling, **more}
+        if "max_tokens" in body:
+            body["max_tokens"] = min(body["max_tokens"], self._model.context)  # vLLM refuses more
         if not self.chat:
             return body | {"prompt": prompt.text + beginning}
         body["messages"] = [dict(message) for message in prompt.messages]
@@ -356,19 +361,18 @@ class LoadedModel:
         self._model, self._arguments = model, arguments
         self.served: ServedModel | None = None
         self._users = 0
-        self._loading: asyncio.Task[ServedModel] | None = None
+        self._loading: asyncio.Task[None] | None = None
 
-    async def acquire(self) -> ServedModel:
+    async def acquire(self) -> None:
         """Load the model, unless it is."""
         self._users += 1
         try:
             if self.served is None:
                 self._loading = self._loading or asyncio.ensure_future(self._load())
-                self.served = await asyncio.shield(self._loading)
+                await asyncio.shield(self._loading)
         except BaseException:
             self.release()
             raise
-        return self.served
 
     def release(self) -> None:
         """Shut it down if this was its last user."""
@@ -380,7 +384,7 @@ class LoadedModel:
         self.served = self._loading = None
         gc.collect()  # vLLM's engine has a finaliser, which fails with a message if it runs when the interpreter ends
 
-    async def _load(self) -> ServedModel:
+    async def _load(self) -> None:
         from starlette.datastructures import State
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.entrypoints.launchers.api_server.app_state import init_app_state
@@ -394,10 +398,11 @@ class LoadedModel:
             options.structured_outputs_config = engine.vllm_config.structured_outputs_config
             state = State()
             await init_app_state(engine, state, options, ("generate",))
-            return ServedModel(engine, state)
+            self.served = ServedModel(engine, state)
         except BaseException:
             engine.shutdown()
             raise
+        del engine, state  # an import error that vLLM remembers keeps this frame, and what is in it
 
 
 class VLLM(ServedEngine):
@@ -424,18 +429,21 @@ class VLLM(ServedEngine):
     def sampled(self, *, max_path_tokens: int | None = None, **sampling: Any) -> VLLM:
         """The same model, loaded once, with other sampling parameters."""
         other = copy(self)
-        other._sampling, other._latest = self._sampling | sampling, None
+        other._sampling = self._sampling | sampling
         other.max_path_tokens = max_path_tokens or self.max_path_tokens
         return other
 
+    @property
+    def _model(self) -> ServedModel:
+        assert self._loaded.served is not None  # the engine is open
+        return self._loaded.served
+
     async def __aenter__(self) -> Self:
-        self.served = await self._loaded.acquire()
+        await self._loaded.acquire()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._loaded.release()
-        if self._loaded.served is None:
-            self.served = self._latest = None
 
     def open(self, *, parallel: int) -> Self:
         """Load the model for a run, unless `async with` or another run did."""
