@@ -9,6 +9,7 @@ import asyncio
 import os
 from contextlib import aclosing
 
+import httpx
 import pytest
 
 import sureenough as se
@@ -62,3 +63,16 @@ def test_searches_have_answers(strategy: str) -> None:
     out = se.ask(QUESTION, engine(chat=True), strategy, template="{question}", seed=5)
     assert out.answer == "29"
     assert out.abstained == 0
+
+
+@pytest.mark.parametrize("strategy", ["sc", "ddc"])
+def test_a_consensus_inside_the_server_has_its_reasoning_apart(strategy: str) -> None:
+    """The server's own parser has read each path, as it does a plain reply."""
+    body = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 200}
+    url = f"{os.environ['SUREENOUGH_VLLM_URL']}/chat/completions"
+    plain = httpx.post(url, json=body | {"model": "tiny", "temperature": 0}, timeout=60).json()["choices"][0]["message"]
+    run = {"sureenough": {"paths": 16, "template": "{question}"}}
+    vote = httpx.post(url, json=body | run | {"model": f"tiny@{strategy}"}, timeout=120).json()["choices"][0]["message"]
+    assert plain["reasoning"]
+    assert vote["reasoning_content"]
+    assert "think>" not in vote["content"]
