@@ -39,7 +39,7 @@ def test_pools_and_comparisons_are_tables_in_a_notebook(tmp_path: Path) -> None:
     assert "<tr><th>Model</th><td>&lt;i&gt;</td></tr><tr><th>Paths</th><td>8</td></tr>" in pool._repr_html_()
     html = se.compare(pool, [se.Strategy("<b>"), "ac"])._repr_html_()
     assert html.startswith('<table><thead><tr><th scope="col" class="text">strategy</th>')
-    assert '<td class="text" title="&lt;b&gt;">&lt;b&gt;</td><td class="number" data-v="1.0">100.0 <small>(all' in html
+    assert '<td class="text" title="&lt;b&gt;">&lt;b&gt;</td><td class="number" data-v="1.0">100.0 <small>[' in html
 
 
 def test_a_pool_without_signals_is_compared_under_the_strategies_that_need_none(tmp_path: Path) -> None:
@@ -59,7 +59,8 @@ def test_a_row_a_strategy(table: se.Comparison) -> None:
     assert [row.strategy for row in table] == ["sc", "ac", "ddc", "ddc-no-trend"]
     assert len(table) == 4
     sc = table.rows[0]
-    assert (sc.width, sc.saving, sc.difference, sc.difference_interval) == (32.0, 1.0, 0.0, (0.0, 0.0))
+    assert (sc.width, sc.saving, sc.difference, sc.agreement) == (32.0, 1.0, 0.0, 1.0)
+    assert all(0 < row.agreement_low < row.agreement <= 1 for row in table)
     assert all(0 <= row.interval.low <= row.accuracy <= row.interval.high <= 1 for row in table)
     assert all(row.saving >= 1 and row.tokens <= sc.tokens for row in table)
     assert all(sum(row.buckets.values()) == pytest.approx(row.tokens) for row in table)
@@ -117,9 +118,8 @@ def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
     said = "the longest has 4 tokens, the window 999; try window=1"
     assert any(said in line and "(5 of 5 runs)" in line for line in wide.table().notes)
     assert any("C_path (raw): ddc" in line for line in wide.table().notes)
-    assert not any("more cautious" in line for line in wide.table().notes)
     compared = se.compare(tiny_pool(tmp_path, [16]), ["sc", "ac"])
-    assert any("the recommendation has a more cautious one" in line for line in compared.table().notes)
+    assert any("one imagined question won and one lost" in line for line in compared.table().notes)
 
 
 def test_a_pool_without_gold_answers_has_no_accuracy(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
         se.compare(tiny_pool(tmp_path, [4, 3]), ["sc", "ddc"])
 
 
-def test_a_table_says_that_no_question_changed_instead_of_an_interval_without_width(tmp_path: Path) -> None:
+def test_no_interval_is_without_width_however_few_questions_changed(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, *["7" * 8] * 3)
     first, second = str(se.compare(pool, ["sc", "ac"], repeats=2)).splitlines()[2:4]
-    assert re.split(r"\s{2,}", first)[:3] == ["sc", "100.0 (all alike)", "–"]
-    assert re.split(r"\s{2,}", second)[:3] == ["ac", "100.0 (all alike)", "+0.0 (no question changed)"]
+    assert re.split(r"\s{2,}", first)[:3] == ["sc", "100.0 [40.0, 100.0]", "–"]
+    assert re.split(r"\s{2,}", second)[2:4] == ["+0.0 [-60.0, +60.0]", "100.0 [≥ 36.8]"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -143,6 +144,7 @@ FIELDS: Final[Sequence[Field[Row]]] = (
     field("strategy", lambda row: row.strategy),
     field("accuracy %", lambda row: measure(row.accuracy, row.interval), "percent", ""),
     field("vs first", lambda row: measure(row.difference, row.difference_interval), "points", ""),
+    field("agreement %", lambda row: measure(row.agreement, (row.agreement_low, nan)), "percent", ""),
     field("tokens", lambda row: row.tokens, "tokens", ""),
     field("saving", lambda row: row.saving, "ratio"),
     field("steps", lambda row: row.steps, "count"),
@@ -150,7 +152,7 @@ FIELDS: Final[Sequence[Field[Row]]] = (
     field("pruned drop + risk", _pruned, "number"),
     field("stopped", _stopped),
 )
-LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "vs first", "saving")
+LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "tokens", "agreement %", "vs first", "saving")
 """Columns that a narrow terminal leaves out, in this order."""
 
 
@@ -174,7 +176,10 @@ def _footnotes(result: Comparison) -> Iterator[str]:
     """What a reader of the table should know."""
     yield "tokens, steps, width and pruned are means per question; saving is relative to plain voting on the same paths"
     if result.recommendation is not None:
-        yield "intervals resample questions: too narrow if few changed; the recommendation has a more cautious one"
+        yield (
+            "intervals resample questions, with one imagined question won and one lost; agreement: the share of "
+            "answers that are those of the whole budget's vote, with its lower limit at 95%"
+        )
     for weight in ("raw", "mean", "unit"):
         names = [row.strategy for row in result.rows if row.weight == weight]
         if names:

@@ -1,7 +1,8 @@
 """Which strategy to use for this model and data, and how sure the data can be about it.
 
-The rule: the cheapest strategy whose paired 95% interval of accuracy, against sc, stays above minus the margin. If none
-does, sc is the safe choice, and the text says whether the data excludes the others or cannot tell.
+The rule: the cheapest strategy that loses at most the margin, against sc: by the paired 95% interval of accuracy, or
+because so few of its answers differ. If there is none, sc is the safe choice, and the text says how many answers of the
+others changed, and how many may.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from sureenough.bench.replay import CellResult, reference_cell
 from sureenough.bench.result import ComparedStrategy, ExperimentResult, Recommendation
-from sureenough.bench.score import agreement
+from sureenough.bench.score import WON, agreement, intervals, lowest_agreement
 from sureenough.bench.tables import Measure
 from sureenough.core.confidence import Floats
 from sureenough.core.events import Json
@@ -24,9 +25,6 @@ Z: Final = 1.96  # of a 95% interval
 DETECT: Final = Z + 0.84  # standard errors between two strategies that a test tells apart in 80% of cases
 MARGIN: Final = 0.02
 """The largest loss of accuracy to accept."""
-IMAGINED: Final[dict[str, tuple[float, ...]]] = {"accuracy": (1.0, -1.0), "agreement": (0.0, 0.0, -1.0, -1.0)}
-"""Questions that are added to the measured ones, as in the intervals of Bonett and Price (paired differences) and of
-Agresti and Coull (shares): without them, questions that never changed would give an interval of no width."""
 
 
 def recommend(lines: Sequence[CellResult]) -> Recommendation | None:
@@ -39,22 +37,32 @@ def recommend(lines: Sequence[CellResult]) -> Recommendation | None:
     basis: Literal["accuracy", "agreement"] = "accuracy" if graded.any() else "agreement"
     candidates = []
     for line in lines:
-        by_accuracy = np.subtract(line.runs.right, right)[graded]
-        differences = by_accuracy if basis == "accuracy" else agreement(line.runs, reference.runs) - 1.0
-        compared = ComparedStrategy(line.cell.label, line.row.tokens, *paired(differences, IMAGINED[basis]))
-        candidates += [compared] if line is not reference else []
+        if line is reference or line.cell.options.paths == 1:  # one path is no vote
+            continue
+        agreed = agreement(line.runs, reference.runs)
+        low = lowest_agreement(agreed)
+        difference, error = paired(np.subtract(line.runs.right, right)[graded], line.cell.options.seed)
+        if basis == "agreement":
+            difference, error = Measure(float(agreed.mean()) - 1.0, low - 1.0, 0.0), _error(agreed - 1.0)
+        own = ComparedStrategy(line.cell.label, line.row.tokens, difference, error, float(agreed.mean()), low)
+        candidates.append(own)
     candidates.sort(key=lambda candidate: candidate.tokens)
     source, row = reference.source, reference.row
     questions = row.graded or len(right)
     return Recommendation(source.dataset, source.model, basis, questions, reference.cell.label, row.tokens, candidates)
 
 
-def paired(differences: Floats, imagined: Sequence[float]) -> tuple[Measure, float]:
-    """The mean difference with its 95% interval, and its standard error; the last two with the imagined questions."""
-    values = np.concatenate([differences, imagined])
-    middle, error = float(values.mean()), float(values.std()) / sqrt(len(values))
-    highest = max(imagined)
-    return Measure(float(differences.mean()), max(-1.0, middle - Z * error), min(highest, middle + Z * error)), error
+def paired(differences: Floats, seed: int) -> tuple[Measure, float]:
+    """The mean difference with its 95% interval, that of all tables, and its standard error."""
+    if not differences.size:
+        return Measure(None, None, None), 0.0
+    (bounds,) = intervals(differences.reshape(-1, 1), seed, np.array(WON).reshape(-1, 1))
+    return Measure(float(differences.mean()), *bounds), _error(differences)
+
+
+def _error(differences: Floats) -> float:
+    values = np.concatenate([differences, WON])
+    return float(values.std()) / sqrt(len(values))
 
 
 class Advice(NamedTuple):
@@ -87,7 +95,9 @@ def judge(recommendation: Recommendation) -> Advice:
 
 
 def _low(candidate: ComparedStrategy) -> float:
-    return -1.0 if candidate.difference.low is None else candidate.difference.low
+    """The largest loss that the data leaves open: accuracy cannot differ by more than the answers that changed."""
+    low = -1.0 if candidate.difference.low is None else candidate.difference.low
+    return max(low, candidate.agreement_low - 1.0)
 
 
 def _rounded_up(number: float) -> int:
@@ -114,16 +124,24 @@ def sentences(recommendation: Recommendation) -> list[str]:
         lines = [f"Use {reference}: all cheaper strategies lose more than {margin}. The closest is {best.strategy}: "
                  f"{_cost(best, recommendation)}."]  # fmt: skip
     else:
+        cheaper = [one for one in recommendation.candidates if one.tokens < recommendation.tokens]
+        lows = [one.agreement_low for one in cheaper]  # those that change more answers than a cheaper one are left out
+        graded = [one for at, one in enumerate(cheaper) if one.agreement_low > max(lows[:at], default=-1.0)]
         lines = [
-            f"Most promising is {best.strategy}: {_cost(best, recommendation)}.",
-            f"The data cannot show that it loses at most {margin}; {reference} is the safe choice.",
-            f"{n:,} questions cannot tell {margin} apart (they can detect about {detected}); {record}."
-            if record
-            else f"More questions than these {n:,} would make the interval narrower.",
+            f"{reference} is the safe choice: {n:,} questions cannot show that a cheaper strategy loses at most "
+            f"{margin} (they can detect about {detected}; for {best.strategy}, {record or 'record more'}).",
+            *(f"{one.strategy}: {_changed(one, n)}; {_cost(one, recommendation)}." for one in graded),
         ]
     if recommendation.basis == "agreement":
         lines.append(f"There are no gold answers: this is agreement with {reference}, not accuracy.")
     return lines
+
+
+def _changed(candidate: ComparedStrategy, questions: int) -> str:
+    """How many answers changed, and how many may."""
+    changed = (1.0 - candidate.agreement) * questions
+    most = 100 * (1.0 - candidate.agreement_low)
+    return f"{changed:.3g} of {questions:,} answers changed; at 95% at most {most:.1f}% of answers would"
 
 
 def _cost(candidate: ComparedStrategy, recommendation: Recommendation) -> str:

@@ -206,7 +206,9 @@ def _results(
 ) -> list[CellResult]:
     strategies = [resolve(cell.strategy) for cell in cells]
     results = []
-    for number, row in enumerate(rows(list(map(render, strategies)), totals, cells[0].options.seed)):
+    for number, row in enumerate(
+        rows(list(map(render, strategies)), totals, cells[0].options.seed, reference_cell(cells))
+    ):
         strategy = strategies[number]
         learned = mean_state(strategy, [state for state in states.get(number, ()) if state])
         full = replace(row, weight=getattr(strategy.weigh, "weight", None), learned=learned)

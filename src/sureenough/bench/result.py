@@ -136,6 +136,8 @@ class ComparedStrategy(_Strict, frozen=True):
     tokens: float  # per question
     difference: Measure  # of accuracy; without gold answers, of agreement with the reference
     error: float  # standard error of the difference
+    agreement: float  # share of answers that are those of the reference
+    agreement_low: float  # its lower limit
 
 
 class Recommendation(_Strict, frozen=True):

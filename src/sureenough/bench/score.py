@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, nan
 from statistics import fmean
 from typing import Final, NamedTuple
 
 import numpy as np
+from scipy.special import betaincinv
 
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.result import finite
@@ -58,6 +59,8 @@ class Row:
     repeats: int
     weight: str | None = None  # how votes were scaled
     learned: Json | None = None  # by signal: r, beta and questions, if the strategy learns
+    agreement: float = nan  # share of answers that are those of plain voting with the whole budget, else of the first
+    agreement_low: float = nan  # its lower limit
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
@@ -149,17 +152,36 @@ def posterior(outcome: Outcome) -> float:
     return exceeds_share(1.0 + weights[0], 1.0 + sum(weights[1:]), 0.5) if weights else 0.0
 
 
-def rows(names: Sequence[str], totals: Sequence[StrategyRuns], seed: int) -> list[Row]:
-    """The table; differences are to the first strategy, on the same resampled questions."""
+def lowest_agreement(agreed: Floats) -> float:
+    """The exact lower limit at 95% of the share of answers that stay the same, questions as units (Clopper-Pearson)."""
+    changed = len(agreed) - float(agreed.sum())
+    return 1.0 - float(betaincinv(changed + 1.0, len(agreed) - changed, 0.95)) if changed < len(agreed) else 0.0
+
+
+RIGHT: Final = (1.0, 0.0)
+WON: Final = (1.0, -1.0)
+"""Questions that are added to the measured ones before they are resampled: one right and one wrong, or one won and one
+lost. Without them, questions that never changed would give an interval of no width."""
+
+
+def rows(names: Sequence[str], totals: Sequence[StrategyRuns], seed: int, reference: int = 0) -> list[Row]:
+    """The table; differences are to the first strategy, on the same resampled questions; agreement is with another."""
     shares = [np.array(total.right) for total in totals]
     graded = np.isfinite(shares[0])
     shares = [share[graded] for share in shares]
     columns = [*shares, *(share - shares[0] for share in shares)]
-    bounds = intervals(np.stack(columns, axis=1), seed)
-    means = [float(column.mean()) if graded.any() else nan for column in columns]
     n = len(totals)
+    bounds = intervals(np.stack(columns, axis=1), seed, np.repeat([RIGHT, WON], n, axis=0).T)
+    means = [float(column.mean()) if graded.any() else nan for column in columns]
     pairs = zip(names, totals, strict=True)
-    return [_row(name, total, means[i::n], bounds[i::n]) for i, (name, total) in enumerate(pairs)]
+    made = [_row(name, total, means[i::n], bounds[i::n]) for i, (name, total) in enumerate(pairs)]
+    if not totals[0].answers:  # live runs keep no classes of answers
+        return made
+    agreed = [agreement(total, totals[reference]) for total in totals]
+    return [
+        replace(row, agreement=float(own.mean()), agreement_low=lowest_agreement(own))
+        for row, own in zip(made, agreed, strict=True)
+    ]
 
 
 def _row(name: str, total: StrategyRuns, means: Sequence[float], bounds: Sequence[Interval]) -> Row:
@@ -186,11 +208,13 @@ def _row(name: str, total: StrategyRuns, means: Sequence[float], bounds: Sequenc
     )
 
 
-def intervals(values: Floats, seed: int) -> list[Interval]:
+def intervals(values: Floats, seed: int, imagined: Floats | None = None) -> list[Interval]:
     """95% intervals of the means of the columns; every column uses the same resampled questions."""
-    questions, columns = values.shape
-    if questions == 0:
-        return [Interval(nan, nan)] * columns
+    if len(values) == 0:
+        return [Interval(nan, nan)] * values.shape[1]
+    if imagined is not None:
+        values = np.concatenate([values, imagined])
+    questions = len(values)
     rng = np.random.default_rng(seed)
     even = np.full(questions, 1.0 / questions)
     means = np.concatenate([rng.multinomial(questions, even, size=100) @ values for _ in range(RESAMPLES // 100)])

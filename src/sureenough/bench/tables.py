@@ -141,8 +141,10 @@ def value_text(cell: Cell, column: Column) -> str:
 
 def interval(cell: Cell, column: Column) -> str:
     """[low, high], if both are known; in words if it has no width, which says little about other questions."""
-    if not isinstance(cell, Measure) or cell.low is None or cell.high is None:
+    if not isinstance(cell, Measure) or cell.low is None:
         return ""
+    if cell.high is None:
+        return f"[≥ {value_text(cell.low, column)}]"
     if cell.low == cell.high:
         return NOTHING_CHANGED if column.kind == "points" and cell.value == 0.0 else ALL_ALIKE
     return f"[{value_text(cell.low, column)}, {value_text(cell.high, column)}]"

@@ -38,7 +38,7 @@ from sureenough.cli.terminal import echo, echo_json, progress, terminal
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome, PathSnapshot
 from sureenough.core.session import Session
-from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
+from sureenough.data import BUILTIN_POOL, FRESH, FRESH_POOLS, PROBLEMS_POOL
 from sureenough.drivers import replay
 from sureenough.drivers.replay import ReplayDriver, fast_replay
 from sureenough.errors import UsageError
@@ -67,7 +67,8 @@ def command(
         list[Path] | None,
         typer.Argument(
             metavar="POOL",
-            help="Parquet files, folders of parts, or URIs of these; the built-in pool by default. Logs are imported.",
+            help="Parquet files, folders of parts, or URIs of these; `fresh` for the five sets of the package and for "
+            "all of them together; the built-in pool by default. Logs are imported.",
         ),
     ] = None,
     strategy: Strategies = None,
@@ -91,6 +92,8 @@ def command(
 
     With --question, explain what a strategy decided on that question.
     """
+    if pools == [Path("fresh")] and not pools[0].exists() and question is None:
+        pools = [*FRESH_POOLS, FRESH]
     pools = with_imported(call, pools, kind)
     if question is not None:
         name, pool = _only_one(call, strategy, pools)

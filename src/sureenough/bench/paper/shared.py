@@ -13,7 +13,7 @@ import numpy as np
 from sureenough.bench.experiment import Found, Part, Results
 from sureenough.bench.paper import published
 from sureenough.bench.pipeline import OpenPool, Source
-from sureenough.bench.recommendation import DETECT, IMAGINED, paired
+from sureenough.bench.recommendation import DETECT, paired
 from sureenough.bench.replay import CellResult, Line
 from sureenough.bench.result import Axis, Figure, Series, grouped
 from sureenough.bench.score import StrategyRuns, intervals
@@ -169,8 +169,8 @@ READING: Final = (
     "difference of accuracy on the same questions, with a 95% interval that resamples questions; gained and lost: "
     "questions that are right in more, and in fewer, repeats",
     "could detect: the true difference that a sample of these questions would show at the 5% level in 80% of cases, "
-    f"{DETECT:g} (1.96 + 0.84) standard errors of the paired difference; the standard error includes one imagined "
-    "question gained and one lost, since a sample in which none changed has none of its own",
+    f"{DETECT:g} (1.96 + 0.84) standard errors of the paired difference; interval and standard error include one "
+    "imagined question gained and one lost, since a sample in which none changed has no spread of its own",
     "a question that occurs in several pools counts once, where it occurs first",
 )
 
@@ -213,9 +213,9 @@ def _gains(lines: Sequence[CellResult]) -> Floats:
 def _compared(gains: Floats, seed: int) -> list[Cell]:
     if not gains.size:
         return [0, None, None, None, None]
-    error = paired(gains, IMAGINED["accuracy"])[1]
+    difference, error = paired(gains, seed)
     gained, lost = int((gains > 0).sum()), int((gains < 0).sum())
-    return [len(gains), resampled(gains, seed), gained, lost, 100 * DETECT * error]
+    return [len(gains), difference, gained, lost, 100 * DETECT * error]
 
 
 def resampled(values: Floats, seed: int) -> Measure:
