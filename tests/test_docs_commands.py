@@ -48,6 +48,7 @@ ELSEWHERE = {
     "vllm": "needs vLLM: .ci/vllm starts it with these options",
     "VLLM_PLUGINS=sureenough": "the same, with the plug-in",
     ".ci/vllm": "needs vLLM: .ci/run calls it",
+    ".ci/logs": "installs Inspect: .ci/run calls it",
     "ray": "needs a cluster: .ci/ray starts one",
     "tar": "unpacks what pip has downloaded",
     "cp": "copies a file of the package, which exists",
@@ -77,6 +78,7 @@ LONG = {"reproducing.md": "every experiment, one after another: minutes; tests/b
 PROGRAMS = {
     "README.md": "needs serve with a model; tests/server/test_openai_client.py has such a client",
     "docs/start.md": "samples: another run prints other numbers; tests/test_ask.py",
+    "docs/own-samples.md": "needs inspect_ai; .ci/logs",
     "docs/vllm.md": "needs vLLM; .ci/inprocess",
 }
 """Pages with Python that is compiled and not run, and why."""

@@ -387,7 +387,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     with open(file, "rb") as opened:
         for number, line in enumerate(iter(lambda: opened.readline(LONGEST + 1), b""), start=1):
             if len(line) > LONGEST:
-                raise UsageError(f"{file}, line {number}: the line has more than {LONGEST >> 20} MiB, which is no path")
+                raise UsageError(f"{file}, line {number}: the line has more than {LONGEST >> 20} MiB")
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
@@ -493,10 +493,16 @@ def _candidates(log: Log, place: str, value: Any) -> list[list[float]] | None:
     """Log-probabilities of every token's candidates, from OpenAI's form."""
     if value is None:
         return None
-    with suppress(KeyError, TypeError, ValueError):
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
         content = value["content"] if isinstance(value, dict) else value
-        return [[float(one["logprob"]) for one in token["top_logprobs"]] for token in content]
+        return _streamed([(token.get("token"), [one["logprob"] for one in token["top_logprobs"]]) for token in content])
     raise log.error(place, 'logprobs must be as OpenAI sends them: {"content": [{"top_logprobs": [{"logprob": …}]}]}')
+
+
+def _streamed(tokens: list[tuple[str | None, list[Any]]]) -> list[list[float]]:
+    """Candidates by token, without the end of the text, which llama.cpp sends at the end of a whole reply only."""
+    last = -1 if tokens and tokens[-1][0] == "" else None
+    return [[float(value) for value in values] for _, values in tokens[:last]]
 
 
 # -- lm-evaluation-harness
@@ -580,7 +586,7 @@ def _batches(log: Log, sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int
         if member is None:
             continue
         if size > LONGEST:
-            raise log.error(f"{name!r:.100}", f"it has more than {LONGEST >> 20} MiB, which is no path")
+            raise log.error(f"{name!r:.100}", f"it has more than {LONGEST >> 20} MiB")
         if batch and total + size > BATCH:
             yield batch
             batch, total = [], 0
@@ -637,7 +643,7 @@ def _inspect_path(log: Log, model: str, sample: Any) -> LoggedPath:
         next(iter(filter(None, targets)), None),
         None if usage is None else usage.output_tokens,
         sample.output.stop_reason == "max_tokens",
-        [[one.logprob for one in token.top_logprobs or ()] for token in content],
+        _streamed([(token.token, [one.logprob for one in token.top_logprobs or ()]) for token in content]),
         model,
         sample.input if isinstance(sample.input, str) else None,
     )

@@ -150,7 +150,7 @@ class _Vote:
 
 
 def counting(strategy: str | Strategy) -> Strategy:
-    """The strategy, which must count votes; one that learns from confidence counts them where there is none."""
+    """The strategy, which must count votes; one that learns from confidence counts them instead."""
     chosen = resolve(strategy)
     if chosen.state is not None and isinstance(chosen.weigh, BySignals):
         chosen = replace(chosen, weigh=replace(chosen.weigh, weigh="count"))
