@@ -58,6 +58,8 @@ ELSEWHERE = {
 """Commands of other programs, and what runs them."""
 
 NOT_RUN = {
+    ".eval": "needs logs of Inspect; .ci/logs makes some",
+    "rows.jsonl": "rows of the reader; tests/test_importers.py",
     "serve": "runs until it is stopped; tests/server starts it",
     "view": "runs until it is stopped; tests/cli starts it",
     "--ray": "needs a cluster; .ci/ray",
