@@ -37,7 +37,7 @@ def recommend(lines: Sequence[CellResult]) -> Recommendation | None:
     basis: Literal["accuracy", "agreement"] = "accuracy" if graded.any() else "agreement"
     candidates = []
     for line in lines:
-        if line is reference or line.cell.options.paths == 1:  # one path is no vote
+        if line is reference or line.cell.options.paths == 1:  # one path cannot vote
             continue
         agreed = agreement(line.runs, reference.runs)
         low = lowest_agreement(agreed)
