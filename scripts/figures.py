@@ -48,8 +48,9 @@ STRATEGIES: Final = {
     "deepconf-low": "#8250df",
     "ddc": "#bc4c00",
     "sure": "#1a7f37",
+    "sure:weigh=count": "#2f81f7",
 }
-LABELS: Final = {"sc": (22, 8), "ddc": (-8, -12), "deepconf-low": (8, -14)}
+LABELS: Final = {"sc": (12, 10), "ac": (8, 6), "ddc": (10, -26), "deepconf-low": (8, 6), "sure:weigh=count": (10, -14)}
 """Where labels stand that would else overlap, in points from their marks."""
 WIDTHS: Final = (1, 2, 4, 8, 16, 32, 64)
 HURRIES: Final = (0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, None)
@@ -63,23 +64,41 @@ def style() -> None:
     mpl.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": "white"})
 
 
+DARK: Final = """<style>@media (prefers-color-scheme: dark) {
+text:not([style*="fill"]) { fill: #d5dde6 }
+[style*="stroke: #000000"] { stroke: #8a97a5 !important }
+}</style>"""
+"""Text and axes of a picture without a background, for pages that are dark."""
+
+
 def saving(out: Path, pools: Sequence[Path]) -> None:
-    """Accuracy against tokens, one panel per pool; bars are 95% intervals of the difference to sc on the same paths."""
+    """Accuracy against tokens, one panel per pool; bars are 95% intervals of the difference to sc on the same paths.
+
+    As served. Strategies that prune are left out of pools without signals.
+    """
     fig, axes = plt.subplots(1, len(pools), figsize=(3.9 * len(pools), 3.0), layout="constrained", squeeze=False)
     for ax, pool in zip(axes[0], pools, strict=True):
-        compared = compare(pool, list(STRATEGIES), repeats=10)
+        known = (
+            list(STRATEGIES)
+            if pool.resolve() == BUILTIN_POOL.resolve()
+            else [one for one in STRATEGIES if not parse(one).prunes]
+        )
+        served = {"parallel": LIVE_DEFAULTS.parallel, "hurry": LIVE_DEFAULTS.hurry}
+        compared = compare(pool, known, repeats=2, **served)
         for row in compared.rows:
             x, y, colour = row.tokens / 1000, 100 * row.accuracy, STRATEGIES[row.strategy]
             lower, upper = (100 * abs(bound - row.difference) for bound in row.difference_interval)
             ax.errorbar([x], [y], yerr=[[lower], [upper]], fmt="o", color=colour, ms=7, elinewidth=1)
-            text, left = f"{row.strategy} {row.saving:.1f}x", row.strategy in ("sc", "ddc")
+            text, left = f"{row.strategy} {row.saving:.1f}x", row.strategy == "sc"
             at = LABELS.get(row.strategy, (8, 4))
             ax.annotate(text, (x, y), at, textcoords="offset points", ha="right" if left else "left", color=colour)
         ax.set(title=f"{pool.stem}: {sum(1 for _ in Pool(pool))} questions", xlabel="thousand tokens per question")
         ax.margins(0.22)
         ax.set_xlim(0, None)
     axes[0][0].set_ylabel("accuracy, %")
-    fig.savefig(out, metadata={"Date": None})
+    fig.savefig(out, metadata={"Date": None}, transparent=True)
+    text = out.read_text()
+    out.write_text(text.replace("</defs>", f"{DARK}</defs>", 1))
 
 
 def worths(question: Question) -> list[float]:

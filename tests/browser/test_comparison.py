@@ -32,12 +32,12 @@ def test_two_strategies_side_by_side(visit: Visit) -> None:
     assert page.is_visible("#stop")
     visit.compared()
     assert page.locator(".run-card h2").all_inner_texts() == ["sc", "sure"]
-    assert page.locator(".run-card .answer").all_inner_texts() == ["18", "18"]
+    assert page.locator(".run-card .answer").all_inner_texts() == ["62", "62"]
     assert visit.text("#verdict").startswith("sure used ")
     assert "% fewer than sc with" in visit.text("#verdict")
-    assert visit.text("#verdict").endswith("They agree: both answer 18.")
+    assert visit.text("#verdict").endswith("They agree: both answer 62.")
     assert visit.text("#comparison-question") == "How much does she make?"
-    assert page.locator(".run-card .path-text").nth(1).inner_text().endswith("So \\boxed{18}")
+    assert page.locator(".run-card .path-text").nth(1).inner_text().endswith("So \\boxed{62}")
     assert page.locator(".run-card h3 >> text=of every path").all_inner_texts() == [
         "Tokens of every path", "Confidence of every path",
     ]  # fmt: skip
@@ -47,7 +47,7 @@ def test_two_strategies_side_by_side(visit: Visit) -> None:
     assert page.is_visible("#go")
     page.reload()
     visit.compared()
-    assert visit.text("#verdict").endswith("They agree: both answer 18.")
+    assert visit.text("#verdict").endswith("They agree: both answer 62.")
     page.set_viewport_size({"width": 390, "height": 844})
     (left, _, bottom), (other_left, other_top, _) = corners(visit)
     assert left == other_left
@@ -55,7 +55,7 @@ def test_two_strategies_side_by_side(visit: Visit) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.click(".run-card h2 a >> nth=1")
     visit.state("over")
-    assert visit.text("#answer") == "18"
+    assert visit.text("#answer") == "62"
     page.go_back()
     visit.compared()
 

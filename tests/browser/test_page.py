@@ -60,8 +60,8 @@ def test_paths_are_pruned_in_sight(visit: Visit) -> None:
     assert visit.text("#answer-label").lower() == "thinking"
     visit.page.wait_for_selector(".chip.f-pruned")
     visit.state("over")
-    assert visit.text("#answer") == "18"
-    assert visit.text("#votes li:first-child .a") == "18"
+    assert visit.text("#answer") == "62"
+    assert visit.text("#votes li:first-child .a") == "62"
     assert float(visit.text("#measure")) > 0.95
     assert visit.text("#threshold") == "stops above 0.95"
     assert visit.page.get_attribute("#run", "data-settled") is not None
@@ -81,10 +81,10 @@ def test_a_reload_in_the_middle_goes_on(visit: Visit) -> None:
     assert visit.page.url == address
     assert visit.text("#run-question") == "How much does she make?"
     visit.state("over")
-    assert visit.text("#answer") == "18"
+    assert visit.text("#answer") == "62"
     visit.page.reload()
     visit.state("over")
-    assert (visit.text("#answer"), visit.count(".chip.f-pruned") > 0) == ("18", True)
+    assert (visit.text("#answer"), visit.count(".chip.f-pruned") > 0) == ("62", True)
 
 
 def test_paths_that_ended_out_of_turn_are_not_drawn_as_discarded(browser: Browser) -> None:
@@ -231,7 +231,7 @@ def test_runs_that_were_kept_can_be_read_again(browser: Browser, tmp_path: Path)
             visit.page.click("#nav-runs")
             visit.page.click("td.q a")
             visit.state("over")
-            assert visit.text("#answer") == "18"
+            assert visit.text("#answer") == "62"
             visit.page.click(".chip.f-pruned >> nth=0")
             visit.page.wait_for_selector("#text span")
         with Visit(browser, url, quiet=False) as visit:  # the report has a script that its policy forbids to store

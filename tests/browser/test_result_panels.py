@@ -24,7 +24,7 @@ def test_the_text_behind_the_answer_is_shown(visit: Visit) -> None:
     visit.page.wait_for_selector("#winner-text:not(:empty)")
     number = int(visit.text("#winner-name").removeprefix("The answer is from path "))
     assert "f-agrees" in str(visit.page.get_attribute(f".chip >> nth={number}", "class"))
-    assert visit.text("#winner-text").endswith("So \\boxed{18}")
+    assert visit.text("#winner-text").endswith("So \\boxed{62}")
     visit.page.click("#winner-open")
     visit.page.wait_for_selector("#text span")
     assert visit.text("#reader-title") == f"Path {number}"
