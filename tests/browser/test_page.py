@@ -62,9 +62,9 @@ def test_paths_are_pruned_in_sight(visit: Visit) -> None:
     visit.state("over")
     assert visit.text("#answer") == "62"
     assert visit.text("#votes li:first-child .a") == "62"
-    assert float(visit.text("#measure")) > 0.95
+    assert 0.5 < float(visit.text("#measure")) < 0.95, "the vote is close, and the budget is spent"
     assert visit.text("#threshold") == "stops above 0.95"
-    assert visit.page.get_attribute("#run", "data-settled") is not None
+    assert visit.page.get_attribute("#run", "data-settled") is None
     assert visit.text("#saved").endswith("%")
     visit.page.click(".chip.f-pruned >> nth=0")
     visit.page.wait_for_selector("#text span")
