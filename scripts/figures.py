@@ -83,8 +83,7 @@ def saving(out: Path, pools: Sequence[Path]) -> None:
             if pool.resolve() == BUILTIN_POOL.resolve()
             else [one for one in STRATEGIES if not parse(one).prunes]
         )
-        served = {"parallel": LIVE_DEFAULTS.parallel, "hurry": LIVE_DEFAULTS.hurry}
-        compared = compare(pool, known, repeats=2, **served)
+        compared = compare(pool, known, repeats=2, parallel=LIVE_DEFAULTS.parallel, hurry=LIVE_DEFAULTS.hurry)
         for row in compared.rows:
             x, y, colour = row.tokens / 1000, 100 * row.accuracy, STRATEGIES[row.strategy]
             lower, upper = (100 * abs(bound - row.difference) for bound in row.difference_interval)
