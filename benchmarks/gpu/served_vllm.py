@@ -45,6 +45,7 @@ from typing import Any
 from vllm_processes import Process, responds, stop
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "src"))
 STEPS = ("kernel", "rates", "plain", "questions")
 TURNS = 3
 STRATEGIES = ("sc", "ac", "ddc", "sure")
@@ -314,9 +315,12 @@ def ask(machine: Machine, strategy: str, line: Row, settings: Row) -> Row:
         reply, seconds = consensus(machine, strategy, line["question"], machine.options.path_tokens, settings)
     except RuntimeError as error:
         return {"error": str(error)}
+    from sureenough.answers import same
+
     run = reply["sureenough"]
-    named = {name: run[name] for name in ("started", "pruned", "failed", "reason", "answer")}
-    return {"seconds": seconds, "tokens": run["tokens"]["total"], **named, "gold": str(line["answer"])}
+    named = {name: run[name] for name in ("started", "pruned", "failed", "reason")}
+    right = run["answer"] is not None and same(run["answer"], str(line["answer"]))
+    return {"seconds": seconds, "tokens": run["tokens"]["total"], **named, "right": right}
 
 
 def dataset(options: argparse.Namespace) -> Iterator[Row]:
@@ -334,7 +338,12 @@ def print_tables(rows: list[Row]) -> None:
     for row in rows:
         if row["step"] == "kernel":
             size = f"{row['rows']} x {row['vocab']:,} {row['dtype']}"
-            print(f"kernel, {size}: {row['ours']:.4f} ms, {row['ours'] / row['read']:.2f} reads")
+            ours, loop = row["ours"], row["loop"]
+            print(f"kernel, {size}: {ours:.4f} ms, {ours / row['read']:.2f} reads; a loop over rows {loop:.1f} ms")
+        elif row["step"] == "kernel check" and row["check"]:
+            check = row["check"]
+            cases, worst = check["cases"], check["worst"]
+            print(f"against float64: {cases} cases, {len(check['wrong'])} wrong, largest error {worst:.1e}")
     for step, base in (("rates", "generate"), ("plain", "without the plug-in")):
         ways = defaultdict[str, list[Row]](list)
         for row in rows:
@@ -354,14 +363,16 @@ def print_tables(rows: list[Row]) -> None:
 
 def print_questions(rows: list[Row]) -> None:
     for paths in sorted({row["paths"] for row in rows}):
-        print(f"\n| {paths} paths | questions | tokens | seconds: median | mean | worst |\n|---|---|---|---|---|---|")
+        print(f"\n| {paths} paths | questions | right | tokens | seconds: median | mean | worst |")
+        print("|---|---|---|---|---|---|---|")
         for strategy in dict.fromkeys(row["strategy"] for row in rows):
             mine = [row for row in rows if (row["paths"], row["strategy"]) == (paths, strategy)]
             seconds = [row["seconds"] for row in mine]
             if mine:
                 tokens = statistics.fmean(row["tokens"] for row in mine)
                 times = f"{statistics.median(seconds):.2f} | {statistics.fmean(seconds):.2f} | {max(seconds):.2f}"
-                print(f"| {strategy} | {len(mine)} | {tokens:,.0f} | {times} |")
+                right = sum(row["right"] for row in mine)
+                print(f"| {strategy} | {len(mine)} | {right} | {tokens:,.0f} | {times} |")
 
 
 @contextmanager
