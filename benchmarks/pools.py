@@ -77,6 +77,7 @@ def write_part(file: Path, first: int, questions: int, tokens: int) -> None:
                 "question": [f"q{name}" for name in names], "path": np.tile(np.arange(PATHS), len(names) // PATHS),
                 "gold": ["0"] * len(names), "level": [1] * len(names), "answer": [str(one) for one in answer],
                 "finish": ["stop"] * len(names), "peak": list(peak), "conf": list(conf),
+                "tokens": [tokens] * len(names),
             }  # fmt: skip
             arrays = [pa.array(columns[field.name], field.type) for field in schema]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))

@@ -7,7 +7,6 @@ import pickle
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +18,6 @@ from sureenough.cli import SETTINGS, VERBS, app, main
 from sureenough.cli.options import defaults
 from sureenough.core.options import RunOptions
 from sureenough.errors import EngineError, UsageError
-from sureenough.server import ServerLimits
 from tests.processes import sureenough
 
 LOADED = """
@@ -144,19 +142,6 @@ def test_settings_of_the_file_are_no_options(name: str) -> None:
         done = sureenough(name, *words)
         assert (done.returncode, f"No such option: {words[0]}" in done.stderr) == (2, True)
     assert "Only in sureenough.toml (docs/serving.md): " in sureenough(name, "--help").stdout
-
-
-def test_limits_are_documented_with_their_defaults() -> None:
-    page = Path("docs/serving.md").read_text("utf-8")
-    table = page.partition("| limit | default | meaning |\n")[2].partition("\n\n")[0].splitlines()[1:]
-    cells = [[cell.strip().split(", ") for cell in row.split("|")[1:3]] for row in table]
-    documented = {
-        name.strip("`").replace("-", "_"): value
-        for names, values in cells
-        for name, value in zip(names, values, strict=True)
-    }
-    known = asdict(ServerLimits())
-    assert documented == {name: "true" if value is True else f"{value:,.0f}" for name, value in known.items()}
 
 
 @pytest.mark.parametrize(
