@@ -14,15 +14,17 @@ import typer
 
 import sureenough as se
 from sureenough.answers.json_values import LONGEST_SCHEMA, MOST_PATTERNS, MOST_VALUES
+from sureenough.answers.reading import LONGEST_PATTERN, PATTERN_MEMORY
 from sureenough.cli import GROUPS, VERBS, app
 from sureenough.cli.options import LARGEST_CONFIG
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.drivers.run_log import LINE_BYTES
 from sureenough.engines.openai.client import LARGEST_ERROR, Timeouts
 from sureenough.engines.openai.errors import LONGEST_TEXT, LONGEST_WAIT
-from sureenough.engines.openai.http import LARGEST_BODY, LARGEST_HEADER
+from sureenough.engines.openai.http import LARGEST_BODY, LARGEST_HEADER, TURN_BYTES
 from sureenough.engines.openai.reply import LONGEST_PATH, TOKEN_BYTES
 from sureenough.engines.openai.sse import LARGEST_EVENT
+from sureenough.engines.watch.protocol import MOST_TOKENS
 from sureenough.plugins import LONGEST_SPEC
 from sureenough.pools import schema as pool
 from sureenough.pools.footer import FREE_VALUES, LARGEST_FOOTER, VALUES_PER_BYTE
@@ -53,7 +55,7 @@ STATUS_CODES: Final = (
     ("404", "a model that is not offered, here or upstream"),
     ("408, 413, 415", "the body did not arrive in 60 s; it is too large; it is not JSON"),
     ("429", "too many requests at once, with `Retry-After`"),
-    ("501", "the page of an endpoint on Ray, which cannot start runs"),
+    ("501", "the page of an endpoint of several processes, which cannot start runs"),
     ("502, 503, 504", "the upstream failed, cannot be reached, or took too long; 503 also while the server shuts down"),
 )
 MEASURES: Final = (
@@ -201,6 +203,8 @@ LIMITS: Final[dict[str, tuple[tuple[str, object], ...]]] = {
         ("characters of names and texts in a JSON Schema", LONGEST_SCHEMA),
         ("names and values in a JSON Schema", MOST_VALUES),
         ("regular expressions in a JSON Schema", MOST_PATTERNS),
+        ("characters of a regular expression", LONGEST_PATTERN),
+        ("bytes of memory of a compiled regular expression", PATTERN_MEMORY),
         ("seconds of a connection between requests", KEEP_ALIVE),
     ),
     "what `serve` keeps": (
@@ -211,6 +215,8 @@ LIMITS: Final[dict[str, tuple[tuple[str, object], ...]]] = {
     ),
     "an upstream": (
         ("bytes of one event of a stream", LARGEST_EVENT),
+        ("bytes that are parsed in one turn of the event loop, of all streams of a server", TURN_BYTES),
+        ("tokens of a path by a server's own count; larger counts are ignored", MOST_TOKENS),
         ("tokens of a path without a limit of its own", LONGEST_PATH),
         ("bytes of a path's text per token of its limit", TOKEN_BYTES),
         ("bytes of an error that are read", LARGEST_ERROR),

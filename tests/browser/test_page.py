@@ -107,7 +107,7 @@ def test_paths_that_ended_out_of_turn_are_not_drawn_as_discarded(browser: Browse
 def test_a_page_of_one_of_several_replicas_says_that_it_cannot_start_runs(browser: Browser) -> None:
     with visiting(browser, replica="a") as visit:
         visit.page.wait_for_selector("#error:has-text('This page cannot start runs.')")
-        assert "Several replicas serve this address" in visit.text("#error")
+        assert "Several processes serve this address" in visit.text("#error")
         assert not visit.page.is_visible("#go")
 
 

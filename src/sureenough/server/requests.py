@@ -18,7 +18,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
-from sureenough.server.responses import bad_request
+from sureenough.server.responses import ApiError, bad_request
 from sureenough.server.settings import ServerLimits, ServerSettings
 from sureenough.server.structured import ToolJudge, structured_judge
 from sureenough.spec import is_strategy_name, parse
@@ -66,6 +66,11 @@ UNSUPPORTED_IN_RESPONSES: Final[dict[str, tuple[str, Any]]] = {
     "max_tool_calls": ("a path calls tools once", None),
 }  # fmt: skip
 """The same for the Responses API."""
+NAMES_IN_RESPONSES: Final = {
+    "response_format.json_schema.schema": "text.format.schema", "response_format": "text.format", "messages": "input",
+    "reasoning_effort": "reasoning.effort",
+}  # fmt: skip
+"""What the Responses API calls fields of a chat."""
 RESPONSE_DEFAULTS: Final[dict[str, Any]] = {
     "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True, "reasoning": None,
     "temperature": None, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": None,
@@ -313,9 +318,19 @@ class RequestReader:
 
     def read(self, body: dict[str, Any], *, api: Api, template: str) -> ConsensusRequest:
         """The request, or a 400 response that names the field."""
-        chat, sent = api != "completions", body
-        if api == "responses":
-            body = self._as_chat(body)
+        if api != "responses":
+            return self._read(body, body, api, template)
+        chat = self._as_chat(body)
+        try:
+            return self._read(chat, body, api, template)
+        except ApiError as error:
+            for name, own in NAMES_IN_RESPONSES.items():
+                error.message = error.message.replace(name, own)
+                error.param = own if (error.param or "").startswith(name) else error.param
+            raise
+
+    def _read(self, body: dict[str, Any], sent: dict[str, Any], api: Api, template: str) -> ConsensusRequest:
+        chat = api != "completions"
         self._refuse_unsupported(body)
         request = self._convert(body, self.types.chat if chat else self.types.completion)
         name, options = split_model_name(request.model), request.sureenough or self.types.options()

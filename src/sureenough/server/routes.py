@@ -46,8 +46,8 @@ REPORT_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
 REPLICATED: Final = (
-    "Several replicas serve this address (serve --ray), and the next request of a page may reach one that does not "
-    "have its run. Start runs from a page of `sureenough serve` without --ray; /v1 works here."
+    "Several processes serve this address, and the next request of a page may reach one that does not have its run. "
+    "Start runs from the page of a server that is a single process; /v1 works here."
 )
 
 

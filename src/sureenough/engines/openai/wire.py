@@ -13,6 +13,7 @@ import msgspec
 
 from sureenough.engines.base import Prompt
 from sureenough.engines.openai.logprobs import FLOOR, floored
+from sureenough.engines.watch.protocol import possible_count
 from sureenough.errors import EngineError, UsageError
 from sureenough.json_text import HOLDS_HALF
 from sureenough.redact import HIDDEN
@@ -145,8 +146,6 @@ FINISH_REASONS: Final = {
 Any other, such as "abort", "content_filter" or "error", means that the text is not the model's whole reply: the path
 has failed and does not vote.
 """
-LARGEST_COUNT: Final = 1 << 31
-"""A `usage` number that is negative or not below this is ignored."""
 
 
 def decode(data: bytes) -> Message:
@@ -193,9 +192,7 @@ def token_counts(usage: Usage) -> tuple[int | None, int | None, int | None]:
     """Tokens of the prompt, of the reply and of the prompt's cached part; None if missing or impossible."""
     details = usage.prompt_tokens_details
     counts = usage.prompt_tokens, usage.completion_tokens, None if details is None else details.cached_tokens
-    prompt, completion, cached = (
-        count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts
-    )
+    prompt, completion, cached = map(possible_count, counts)
     return prompt, completion, None if prompt is None or cached is None else min(cached, prompt)
 
 

@@ -31,7 +31,7 @@ from sureenough.engines.watch.protocol import (
     confidence,
     is_countable,
     parse_summary,
-    token_count,
+    possible_count,
 )
 
 MAX_FAILURES: Final = 3
@@ -254,7 +254,7 @@ class Watcher:
 
 
 def _progress(tokens: object, tail: object) -> Progress | None:
-    counted = token_count(tokens)
+    counted = possible_count(tokens)
     return None if counted is None else Progress(counted, confidence(tail))
 
 

@@ -216,7 +216,7 @@ def parse_summary(record: Mapping[str, Any], request: WatchRequest) -> Summary:
     Raises:
         ValueError: one is missing, or is not what a monitor reports of such a request; the message names it.
     """
-    tokens, tier = token_count(record.get("tokens")), record.get("tier")
+    tokens, tier = possible_count(record.get("tokens")), record.get("tier")
     if tokens is None:
         raise ValueError("malformed record (tokens)")
     if type(tier) is not int or tier not in TIERS or not (tier == TIER_NONE or can_prune(request.gate)):
@@ -229,8 +229,8 @@ def parse_summary(record: Mapping[str, Any], request: WatchRequest) -> Summary:
     return Summary(tokens, lowest, tail, TIERS[tier], windows, mean_peak, mean_conf, signals)
 
 
-def token_count(value: object) -> int | None:
-    """A number of tokens that a path may have; None if it is anything else."""
+def possible_count(value: object) -> int | None:
+    """A server's number of tokens; None if it is not one that a path or a prompt may have."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
