@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -9,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ pytestmark = pytest.mark.filterwarnings("default")  # inspect_ai and what it use
 QUESTIONS = "id,question,gold\na,Compute 12+7.,19\nb/..,Compute 125*8.,1000\nc,Compute 19*21+4.,403\n"
 EPOCHS = 6
 SAMPLING = ["--max-tokens", "600", "--temperature", "0.6", "--top-p", "0.95", "--logprobs", "--top-logprobs", "20"]
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Streams that Inspect leaves open warn here, where warnings are allowed, and not in a later test."""
+    yield
+    gc.collect()
 
 
 def imported(log: Path, folder: Path) -> se.Pool:
