@@ -59,7 +59,6 @@ ELSEWHERE = {
 
 NOT_RUN = {
     ".eval": "needs logs of Inspect; .ci/logs makes some",
-    "rows.jsonl": "rows of the reader; tests/test_importers.py",
     "serve": "runs until it is stopped; tests/server starts it",
     "view": "runs until it is stopped; tests/cli starts it",
     "--ray": "needs a cluster; .ci/ray",
@@ -68,6 +67,7 @@ NOT_RUN = {
     "s3://": "needs a bucket; tests/pools",
     "--dataset": "needs the hub for its questions; tests/bench",
     "arith.jsonl": "millions of tokens",
+    "arith.csv": "minutes of the built-in model; tests/cli/test_record.py",
     "demo": "tests/test_docs.py runs its recorded half, .ci/run the whole",
     "--extract": "reads a pipe; tests/cli",
     "10.0.0.3": "needs two servers; tests/engines/test_load_balancer.py",
@@ -202,6 +202,8 @@ def test_the_commands_of_a_page_run(page: Path, url: str, tmp_path: Path) -> Non
     for name in ("questions.csv", "problems.csv"):
         (tmp_path / name).write_text("question,gold\n3+4,7\nWhat is (3+4)*12-7?,77\n")
     (tmp_path / "questions.jsonl").write_text('{"question": "3+4", "gold": "7"}\n')
+    rows = [{"id": "a", "completion": rf"So \boxed{{{answer}}}.", "gold": "7"} for answer in (7, 7, 9)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name in ("math.parquet", "aime.parquet"):
         (tmp_path / name).write_bytes(PROBLEMS_POOL.read_bytes())
     for words in commands(page):
