@@ -1,4 +1,4 @@
-"""The progress of all watched paths of a client comes in one request; without it, replies bring a count themselves."""
+"""The progress of all watched paths of a client comes in one request."""
 
 from __future__ import annotations
 
@@ -180,12 +180,12 @@ async def served(app: Any) -> AsyncIterator[str]:
         await serving
 
 
-@pytest.mark.parametrize("way", ["polled", "polls refused", "polls refused before"])
+@pytest.mark.parametrize("refused", [False, True])
 @pytest.mark.parametrize("signals", [True, False])
-def test_paths_are_counted_with_polls_and_without(way: str, signals: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_counted_by_polls_or_at_their_ends(refused: bool, signals: bool) -> None:
     records = PathRecords(2 * PATHS)
     plugin = endpoint.Endpoints.__new__(endpoint.Endpoints)
-    plugin.watches, plugin.limit = True, 1 << 20
+    plugin.watches = True
     watched = replace(PROMPT, signals=signals, watch=WatchOptions(4, Gate()))
 
     async def path(engine: Any, seed: int, grown: list[int]) -> list[Any]:
@@ -201,20 +201,16 @@ def test_paths_are_counted_with_polls_and_without(way: str, signals: bool, monke
         app = Starlette(routes=[Route("/v1/chat/completions", vllm.chat, methods=["POST"])])
         plugin.attach_router(app)
         app.router.routes.reverse()  # vLLM itself puts a plug-in's routes in the place of its own
-        recorder = Recorder(app, refuses=way != "polled")
+        recorder = Recorder(app, refuses=refused)
         async with served(recorder) as url, OpenAI(url, "tiny").open(parallel=PATHS) as engine:
             assert isinstance(engine.watcher, Watcher)
-            engine.watcher.poller.failed = way == "polls refused before"
             grown = [0] * PATHS
             paths = [asyncio.create_task(path(engine, seed, grown)) for seed in range(PATHS)]
-            while min(grown) < 1:  # every reply has begun
+            while len(recorder.sent) < PATHS or recorder.polls < (MAX_FAILURES if refused else 1):
                 await asyncio.sleep(0.01)
-            if way == "polls refused":
-                while recorder.polls < MAX_FAILURES:
-                    await asyncio.sleep(0.01)
             for _ in range(3):
                 vllm.grow()
-                while way != "polls refused" and min(grown) < vllm.tokens - 1:
+                while not refused and min(grown) < vllm.tokens - 1:
                     await asyncio.sleep(0.01)
             events = len(recorder.sent)
             vllm.ended.set()
@@ -222,10 +218,6 @@ def test_paths_are_counted_with_polls_and_without(way: str, signals: bool, monke
                 assert sum(chunk.unread for chunk in chunks) == vllm.tokens
                 assert "".join(chunk.text for chunk in chunks) == "It is 7."
                 assert (chunks[-1].summary is not None) is signals
-            assert (recorder.polls > 0) is (way != "polls refused before")
-            if way != "polls refused before":
-                assert events == PATHS  # the first count of each
-            else:
-                assert events > PATHS
+            assert events == PATHS  # one says that the path is watched; the next is due in 15 seconds
 
     asyncio.run(asyncio.wait_for(use(), LONG))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -26,16 +25,15 @@ from sureenough.answers import resolve_kind
 from sureenough.core.options import LIVE_DEFAULTS
 from sureenough.engines.base import Engine
 from sureenough.engines.watch.protocol import (
+    ALIVE_SECONDS,
     KEY_PATTERN,
     LONGEST_WINDOW,
     MAX_KEYS,
-    POLLED_SECONDS,
     PROGRESS_SECONDS,
     PROTOCOL_VERSION,
     WATCH_HEADER,
     WATCHED_HEADER,
     K,
-    Progress,
     WatchRequest,
     is_watchable,
     parse_watch_arguments,
@@ -43,7 +41,7 @@ from sureenough.engines.watch.protocol import (
 from sureenough.errors import UsageError
 from sureenough.server.app import RequestMiddleware
 from sureenough.server.consensus import Backend, ServerState
-from sureenough.server.requests import LISTED_STRATEGIES, asks_for_consensus, parse_body, split_model_name
+from sureenough.server.requests import LISTED_STRATEGIES, asks_for_consensus, parse_body
 from sureenough.server.responses import ApiError, unknown_model
 from sureenough.server.routes import Routes
 from sureenough.server.settings import ServerLimits, ServerSettings
@@ -58,9 +56,6 @@ ANSWERED: Final = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
 """Endpoints of vLLM at which a model's name may have a strategy."""
 PARALLEL: Final = 64
 """Paths of a request at once, if it does not say."""
-LARGEST_QUERY: Final = 100 * MAX_KEYS
-"""Bytes of a request for the token counts of paths."""
-NAMED_MODEL: Final = re.compile(rb'"model"\s*:\s*"([^"\\]{1,500})"')
 
 
 class ServedBackend(Backend):
@@ -98,7 +93,6 @@ class Endpoints:
     def __init__(self) -> None:
         check_version()
         self._server: ASGIApp | None = None
-        self.limit = ServerLimits().body
         self.records: RecordsReader | None = None
         self.watches = False
 
@@ -121,7 +115,7 @@ class Endpoints:
             await opened.opened().__aenter__()  # as long as the process runs
             routes = [Route(row.path, row.handler, methods=[row.method]) for row in Routes(opened, PREFIX).endpoints]
             self._server = RequestMiddleware(Router(routes=routes), opened, routes)
-            self.records, self.limit = served.records, settings.limits.body
+            self.records = served.records
             self.watches = served.not_watched is None
             log.info("sureenough answers %s@STRATEGY; its page is %s/", (await opened.backend.models())[0], PREFIX)
             if served.not_watched is not None:
@@ -166,8 +160,7 @@ class Endpoints:
                 record = await self.records.record(key, None)
                 return JSONResponse(record, 404 if "lost" in record else 200)
             case ["POST", "paths"]:
-                body, _ = await read_body(receive, LARGEST_QUERY)
-                keys = _json_object(body).get("keys")
+                keys = _json_object(await read_body(receive)).get("keys")
                 if not isinstance(keys, list) or len(keys) > MAX_KEYS or not all(isinstance(key, str) for key in keys):
                     error = f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'
                     return JSONResponse({"error": error}, 400)
@@ -205,22 +198,18 @@ class Completions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Give a request with a strategy to the consensus server, a watched one to the monitor, and others to vLLM."""
         try:
-            body, complete = await read_body(receive, self._plugin.limit)
+            body = await read_body(receive)
         except ClientDisconnect:
             return
-        replayed = replay(body, complete, receive)
-        watch = watch_request(scope) if complete and self._plugin.watches else None
+        watch = watch_request(scope) if self._plugin.watches else None
         if watch is not None and (rewritten := with_arguments(body, watch)) is not None:
             assert self._plugin.records is not None
             reply = WatchedReply(watch, self._plugin.records, send)
-            await reply.stream(self._original, scope, replay(rewritten, True, receive))
-        elif not complete and _names_strategy(body):
-            error = ApiError(413, f"The body is larger than {self._plugin.limit:,} bytes.", code="request_too_large")
-            await error.response()(scope, receive, send)
-        elif complete and _asks_for_consensus(body):
-            await self._plugin.consensus(self._path, scope, replayed, send)
+            await reply.stream(self._original, scope, replay(rewritten, receive))
+        elif _asks_for_consensus(body):
+            await self._plugin.consensus(self._path, scope, replay(body, receive), send)
         else:
-            await self._original(scope, replayed, send)
+            await self._original(scope, replay(body, receive), send)
 
 
 def _asks_for_consensus(body: bytes) -> bool:
@@ -232,26 +221,20 @@ def _asks_for_consensus(body: bytes) -> bool:
         return False
 
 
-def _names_strategy(beginning: bytes) -> bool:
-    names = NAMED_MODEL.findall(beginning)
-    return any(split_model_name(name.decode("utf-8", "replace")).strategy is not None for name in names)
-
-
-async def read_body(receive: Receive, limit: int) -> tuple[bytes, bool]:
-    """A request's body, and whether that is all; not more than the limit and what came with it."""
+async def read_body(receive: Receive) -> bytes:
     body, more = bytearray(), True
-    while more and len(body) <= limit:
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         body += message.get("body", b"")
         more = message.get("more_body", False)
-    return bytes(body), not more and len(body) <= limit
+    return bytes(body)
 
 
-def replay(body: bytes, complete: bool, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """Receive a body that has been read, and then what follows."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": not complete}]
+    messages: list[Message] = [{"type": "http.request", "body": body}]
 
     async def replayed() -> Message:
         return messages.pop() if messages else await receive()
@@ -276,8 +259,7 @@ def _json_object(text: bytes) -> dict[str, Any]:
 #
 # A path that is watched here needs nothing on the wire before its end. So vLLM is asked for the whole reply, which
 # spares it an event per token; the stream that the client asked for ends with one event that holds the text and the
-# path's record. Before, it says how many tokens there are: every 15 seconds to clients that ask for the counts of all
-# their paths at once, every half second to others.
+# path's record. Before, it says that the path goes on; clients ask for the counts of all their paths at once.
 
 WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
@@ -292,7 +274,7 @@ def watch_request(scope: Scope) -> WatchRequest | None:
     with suppress(UsageError):
         request = parse_watch_arguments(arguments)
         if request is not None:
-            return replace(request, record=message.get("record") is not False, polled=message.get("polled") is True)
+            return replace(request, record=message.get("record") is not False)
     return None
 
 
@@ -318,15 +300,14 @@ class WatchedReply:
         self._start: Message = {"type": "http.response.start", "status": 500, "headers": []}  # of vLLM's whole reply
         self._body = bytearray()
         self._started = False
-        self._reported, self._latest = 0, Progress(0, None)
 
     async def stream(self, app: ASGIApp, scope: Scope, receive: Receive) -> None:
         """Let vLLM handle the request; it notices by itself if the client leaves."""
         handling = asyncio.ensure_future(app(scope, receive, self._keep))
         try:
-            async with self._records.poller.following(self._request.key, self._grow):
-                while not (await asyncio.wait({handling}, timeout=self._interval))[0]:
-                    await self._send_progress()
+            # The first event tells the client that the path is watched.
+            while not (await asyncio.wait({handling}, timeout=ALIVE_SECONDS if self._started else PROGRESS_SECONDS))[0]:
+                await self._send_event({"sureenough": {"alive": True}})
         finally:
             handling.cancel()
         await handling
@@ -343,21 +324,6 @@ class WatchedReply:
             self._start = message
         else:
             self._body += message.get("body", b"")
-
-    def _grow(self, progress: Progress) -> None:
-        self._latest = progress
-
-    @property
-    def _interval(self) -> float:
-        """Seconds until the next event. The first one tells the client that the path is watched."""
-        return POLLED_SECONDS if self._request.polled and self._started else PROGRESS_SECONDS
-
-    async def _send_progress(self) -> None:
-        if self._latest.tokens > self._reported:
-            self._reported = self._latest.tokens
-            await self._send_event({"sureenough": self._latest._asdict()})
-        elif self._reported and not self._request.record:
-            await self._send_event({"sureenough": {"alive": True}})  # the monitor lost it, which must not end it
 
     async def _last_event(self) -> dict[str, Any]:
         status = self._start["status"]

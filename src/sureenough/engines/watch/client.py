@@ -12,7 +12,6 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +34,7 @@ from sureenough.engines.watch.protocol import (
 )
 
 MAX_FAILURES: Final = 3
-"""Requests in a row that may fail; after that, later replies have their own counts again."""
+"""Requests in a row that may fail; after that, paths are counted at their ends."""
 CANCEL_SECONDS: Final = 0.03
 """Time that a server gets to stop cancelled paths before their tokens are counted, and between two counts."""
 
@@ -88,7 +87,7 @@ class WatchedPath:
         self._texts: list[str] = []
         self._passed_on = 0  # tokens
         self._tail: float | None = None
-        self._alive = False  # the path goes on, but the server cannot say how far it is
+        self._alive = False  # the server says that the path goes on
         self._record: Mapping[str, Any] | None = None
 
     def accepted(self, headers: Mapping[str, str]) -> bool:
@@ -100,9 +99,6 @@ class WatchedPath:
     @asynccontextmanager
     async def reading(self, content: Any) -> AsyncIterator[Any]:
         """What to read the response with: it also wakes its reader if the path is known to have grown."""
-        if not self.request.polled:
-            yield content
-            return
         body = InterruptibleBody(content)
 
         def grow(progress: Progress) -> None:
@@ -131,8 +127,6 @@ class WatchedPath:
         if isinstance(record := report.get("record"), dict):
             self._record = record
         self._alive = bool(report.get("alive"))
-        if (progress := _progress(report.get("tokens"), report.get("tail"))) is not None:
-            self.grow(progress)
 
     def cut(self, over: int, _: str) -> None:
         self.tokens -= over
@@ -228,7 +222,7 @@ class Watcher:
         if self.unreadable or watch is None or not (k == K if prompt.signals else is_countable(sampling)):
             return None
         request = WatchRequest.of(secrets.token_urlsafe(18), watch, signals=prompt.signals)
-        return WatchedPath(self, replace(request, polled=not self.poller.failed), watch.report_unheard)
+        return WatchedPath(self, request, watch.report_unheard)
 
     async def count_cancelled(self, key: str) -> int | None:
         """All tokens of a cancelled path. Many paths are cancelled at once: one request for all."""

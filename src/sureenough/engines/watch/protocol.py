@@ -47,9 +47,9 @@ LOGIT_CHANGES: Final = {
 """Sampling parameters that change logits before the monitor sees them."""
 NEVER_CLOSES: Final = Gate()
 PROGRESS_SECONDS: Final = 0.5
-"""Time between two events of a watched path that grows; nothing else is sent before its end."""
-POLLED_SECONDS: Final = 15.0
-"""The same if the client asks for the progress of all its paths at once."""
+"""Time between two requests for the progress of all paths of a client."""
+ALIVE_SECONDS: Final = 15.0
+"""Time between two events of a watched path; nothing else is sent before its end."""
 MAX_REPORTS_PER_SECOND: Final = 512
 MAX_KEYS: Final = 4096
 """Paths in one request for their progress."""
@@ -67,7 +67,6 @@ class WatchRequest:
     gate: Gate = NEVER_CLOSES
     trace: bool = False  # keep every token's signals, for a warm-up path or one whose window is not known yet
     record: bool = True  # False: only the path's tokens are counted, and its reply needs no record
-    polled: bool = False  # the client asks for the progress of all its paths at once
 
     @classmethod
     def of(cls, key: str, watch: WatchOptions, *, signals: bool = True) -> WatchRequest:
@@ -90,7 +89,7 @@ class WatchRequest:
     def to_header(self) -> dict[str, str]:
         """As a request's header, which servers without a monitor ignore."""
         message = {"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()}
-        return {WATCH_HEADER: json.dumps(message | {"record": self.record, "polled": self.polled})}
+        return {WATCH_HEADER: json.dumps(message | {"record": self.record})}
 
 
 def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
