@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import entry_points
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,7 @@ else:
     torch = require("torch")
     pytest.importorskip("vllm.v1.worker.gpu.sample.logits_processor", exc_type=ImportError)
 
-from sureenough.vllm import processor
-from sureenough.vllm.processor import V1Processor, WatchProcessor, check_decisions
+from sureenough.vllm.processor import V1Processor, WatchProcessor, check_decisions, v1_trial, v2_trial
 
 CPU = torch.device("cpu")
 
@@ -43,11 +43,10 @@ def states(vocabulary: int) -> Any:
 
 
 def check(runner: str, vocabulary: int = 500) -> None:
-    trials = {
-        "V1": lambda: processor._V1Trial(config(vocabulary), CPU),
-        "V2": lambda: processor._V2Trial(config(vocabulary), states(vocabulary)),
-    }
-    check_decisions(trials[runner], config(vocabulary), CPU)
+    trial: Any = partial(v1_trial, config(vocabulary), CPU)
+    if runner == "V2":
+        trial = partial(v2_trial, config(vocabulary), states(vocabulary))
+    check_decisions(trial, config(vocabulary), CPU)
 
 
 @pytest.mark.parametrize("vocabulary", [20, 500, 151_936])

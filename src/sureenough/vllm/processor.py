@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,7 +113,7 @@ class V1Processor:
     """For vLLM's first model runner, which says how the rows of its batch change."""
 
     def __init__(self, vllm_config: Any, device: Any, requests: int, check: Callable[[], None] | None = None) -> None:
-        check = check or (lambda: check_decisions(lambda: _V1Trial(vllm_config, device), vllm_config, device))
+        check = check or (lambda: check_decisions(partial(v1_trial, vllm_config, device), vllm_config, device))
         self.monitor = EngineMonitor(vllm_config, device, requests, check)
         self._rows: dict[int, tuple[int, Sequence[int]]] = {}  # slots, and the engine's own lists, which grow
         self._listed: tuple[Ints, Ints, list[Sequence[int]]] | None = None  # until a row changes
@@ -171,7 +172,7 @@ class WatchProcessor(V2Processor):
         return processor
 
     def __init__(self, vllm_config: Any, states: Any, check: Callable[[], None] | None = None) -> None:
-        own = check or (lambda: check_decisions(lambda: _V2Trial(vllm_config, states), vllm_config, states.device))
+        own = check or (lambda: check_decisions(partial(v2_trial, vllm_config, states), vllm_config, states.device))
         self.monitor = EngineMonitor(vllm_config, states.device, int(states.max_num_reqs), own)
         if check is None:
             EngineMonitor.current = self.monitor
@@ -230,72 +231,56 @@ CONFIDENT: Final = 5
 """Tokens before the logits become equal."""
 
 
-class _V1Trial:
-    """A batch of two requests as the first runner would hand it over."""
+Trial = Callable[[Sequence[Any]], Callable[[Any, int], Any]]
+"""Starts two requests with these parameters, in exchanged rows, and returns what applies the processor to a step."""
 
-    def __init__(self, vllm_config: Any, device: Any) -> None:
-        self._processor, self._outputs = V1Processor(vllm_config, device, 2, check=lambda: None), [list[int](), []]
 
-    def start(self, parameters: Sequence[Any]) -> None:
-        added = [(row, parameters[row], None, self._outputs[row]) for row in range(2)]
-        self._update(added=added)
+def v1_trial(vllm_config: Any, device: Any, parameters: Sequence[Any]) -> Callable[[Any, int], Any]:
+    """As the first runner would hand them over."""
+    from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 
-    def swap(self) -> None:
-        from vllm.v1.sample.logits_processor import MoveDirectionality
+    processor, outputs = V1Processor(vllm_config, device, 2, check=lambda: None), [list[int](), list[int]()]
+    added: Any = [(row, parameters[row], None, outputs[row]) for row in range(2)]
+    exchanged = [(0, 1, MoveDirectionality.SWAP)]
+    processor.update_state(BatchUpdate(batch_size=2, removed=[], added=added, moved=exchanged))
 
-        self._update(moved=[(0, 1, MoveDirectionality.SWAP)])
-
-    def _update(self, **changes: Any) -> None:
-        from vllm.v1.sample.logits_processor import BatchUpdate
-
-        self._processor.update_state(
-            BatchUpdate(**{"batch_size": 2, "removed": [], "added": [], "moved": []} | changes)
-        )
-
-    def apply(self, logits: Any, step: int) -> Any:
-        result = self._processor.apply(logits)
-        for tokens in self._outputs:
+    def apply(logits: Any, step: int) -> Any:
+        result = processor.apply(logits)
+        for tokens in outputs:
             tokens.append(2)
         return result
 
+    return apply
 
-class _V2Trial:
-    """The same as the second runner would: two requests with a prompt of three tokens."""
 
-    def __init__(self, vllm_config: Any, states: Any) -> None:
-        from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcRequestState
+def v2_trial(vllm_config: Any, states: Any, parameters: Sequence[Any]) -> Callable[[Any, int], Any]:
+    """As the second runner would, with a prompt of three tokens."""
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext, LogitsProcRequestState
 
-        lengths = SimpleNamespace(np=np.full(2, 3, dtype=np.int32))
-        self._states = LogitsProcRequestState(
-            device=states.device, max_num_reqs=2, vocab_size=states.vocab_size, all_token_ids=states.all_token_ids,
-            prompt_len=lengths, prefill_len=lengths, total_len=states.total_len,
-        )  # fmt: skip
-        self._processor = WatchProcessor.__new__(WatchProcessor, vllm_config, self._states)
-        WatchProcessor.__init__(self._processor, vllm_config, self._states, check=lambda: None)
-        self._places = np.arange(2)
+    lengths, unread = SimpleNamespace(np=np.full(2, 3, dtype=np.int32)), None
+    own = LogitsProcRequestState(
+        device=states.device, max_num_reqs=2, vocab_size=states.vocab_size, all_token_ids=states.all_token_ids,
+        prompt_len=lengths, prefill_len=lengths, total_len=states.total_len,
+    )  # fmt: skip
+    processor = WatchProcessor.__new__(WatchProcessor, vllm_config, own)
+    WatchProcessor.__init__(processor, vllm_config, own, check=lambda: None)
+    if [processor.add_request(place, parameters[place]) for place in range(2)] != [True, False]:
+        raise RuntimeError("the wrong request is watched")
 
-    def start(self, parameters: Sequence[Any]) -> None:
-        if [self._processor.add_request(place, parameters[place]) for place in range(2)] != [True, False]:
-            raise RuntimeError("the wrong request is watched")
-
-    def swap(self) -> None:
-        self._places = self._places[::-1].copy()
-
-    def apply(self, logits: Any, step: int) -> Any:
-        from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext
-
-        unread: Any = None
+    def apply(logits: Any, step: int) -> Any:
         context = LogitsContext(
-            expanded_idx_mapping=unread, idx_mapping=unread, idx_mapping_np=self._places, expanded_local_pos=unread,
+            expanded_idx_mapping=unread, idx_mapping=unread, idx_mapping_np=np.array([1, 0]), expanded_local_pos=unread,
             input_ids=unread, pos=unread, seq_lens_upper_bound_np=np.full(2, 3 + step, dtype=np.int32),
         )  # fmt: skip
-        return self._processor.apply(logits, context)
+        return processor.apply(logits, context)
+
+    return apply
 
 
-def check_decisions(trial: Callable[[], Any], vllm_config: Any, device: Any) -> None:
-    """Watch one path beside one that is not watched, exchange their rows, and end the watched one."""
+def check_decisions(trial: Trial, vllm_config: Any, device: Any) -> None:
+    """Watch one path beside one that is not watched, and end it."""
     try:
-        _watch_one_of_two(trial(), vllm_config.model_config.get_vocab_size(), device)
+        _watch_one_of_two(trial, vllm_config.model_config.get_vocab_size(), device)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise UsageError(
@@ -304,25 +289,21 @@ def check_decisions(trial: Callable[[], Any], vllm_config: Any, device: Any) -> 
         ) from None
 
 
-def _watch_one_of_two(trial: Any, vocabulary: int, device: Any) -> None:
+def _watch_one_of_two(trial: Trial, vocabulary: int, device: Any) -> None:
     import torch
     from vllm import SamplingParams
 
     watch = WatchRequest("self-test", WINDOW, Gate(drop=DROP)).to_arguments()
     parameters = [SamplingParams(extra_args=watch, stop_token_ids=[END]), SamplingParams()]
     WatchProcessor.validate_params(parameters[0])
-    trial.start(parameters)
-    watched = 0
+    apply = trial(parameters)
     for step in range(CONFIDENT + 2):
-        if step == 2:
-            trial.swap()
-            watched = 1
         logits = torch.zeros((2, vocabulary), device=device)
         if step < CONFIDENT:
             logits[:, 2] = 100.0
-        result = trial.apply(logits.clone(), step)
-        ended = int(result[watched].argmax()) == END
+        other, watched = apply(logits.clone(), step)
+        ended = int(watched.argmax()) == END
         if ended is not (step == CONFIDENT + 1):
             raise RuntimeError(f"a path {'ended' if ended else 'did not end'} at token {step + 1}")
-        if not torch.equal(result[1 - watched], logits[1 - watched]):
+        if not torch.equal(other, logits[0]):
             raise RuntimeError(f"the logits of a path that is not watched were changed at token {step + 1}")

@@ -32,43 +32,38 @@ class Traces:
     """Peak and conf of all tokens of the paths in some slots."""
 
     def __init__(self, slots: int) -> None:
-        self._rows: Ints = np.full(slots, -1, dtype=np.int64)  # by slot; -1: its path is not traced
-        self._free = list(range(slots))  # rows of the blocks; only those that are written to take memory
-        self._blocks: list[Floats] = []
+        self._traced = np.zeros(slots, dtype=bool)  # by slot
+        self._blocks: list[Floats] = []  # of so many tokens of every slot; only what is written takes memory
 
     def __bool__(self) -> bool:
         """Whether any path is traced."""
-        return len(self._free) < len(self._rows)
+        return bool(self._traced.any())
 
     def start(self, slot: int) -> None:
         """Trace the path that starts in this slot."""
-        self._rows[slot] = self._free.pop()
+        self._traced[slot] = True
 
     def add(self, slots: Ints, tokens_before: Ints, signals: Floats) -> None:
         """One token of each of these paths, by their tokens before it; those that are not traced are left out."""
-        traced = self._rows[slots] >= 0
-        rows, tokens = self._rows[slots[traced]], tokens_before[traced]
-        numbers, places = np.divmod(tokens, BLOCK)
+        traced = self._traced[slots]
+        slots, signals = slots[traced], signals[traced]
+        numbers, places = np.divmod(tokens_before[traced], BLOCK)
         for number in set(numbers.tolist()):
             while number >= len(self._blocks):
-                self._blocks.append(np.empty((len(self._rows), BLOCK, 2)))
+                self._blocks.append(np.empty((len(self._traced), BLOCK, 2)))
             mine = numbers == number
-            self._blocks[number][rows[mine], places[mine]] = signals[traced][mine]
+            self._blocks[number][slots[mine], places[mine]] = signals[mine]
 
     def read(self, slot: int, tokens: int) -> Floats | None:
         """A copy of the signals of a path's first tokens; None if it is not traced."""
-        row = int(self._rows[slot])
-        if row < 0:
+        if not self._traced[slot]:
             return None
-        parts = [block[row] for block in self._blocks[: -(-tokens // BLOCK)]]
+        parts = [block[slot] for block in self._blocks[: -(-tokens // BLOCK)]]
         return np.concatenate([np.empty((0, 2)), *parts])[:tokens]
 
     def stop(self, slot: int) -> None:
         """Forget the path in this slot; without any, the memory is given back."""
-        row = int(self._rows[slot])
-        if row >= 0:
-            self._rows[slot] = -1
-            self._free.append(row)
+        self._traced[slot] = False
         if not self:
             self._blocks = []
 
