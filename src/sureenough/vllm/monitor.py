@@ -175,11 +175,7 @@ class BatchMonitor:
     def step(self, logits: torch.Tensor, rows: Ints, slots: Ints, tokens_before: NDArray[np.int32]) -> None:
         """Take one token of each of these rows, and force the end token of rows whose gate closes."""
         placed = self._placed
-        if placed is None or not (_same(placed[0], rows) and _same(placed[1], slots)):
+        if placed is None or not (np.array_equal(placed[0], rows) and np.array_equal(placed[1], slots)):
             placed = self._placed = rows, slots, self.paths.place(rows.tolist(), slots)
         results, copied = self.paths.step(logits, placed[2], tokens_before)
         self.records.add_step(slots, tokens_before, results, copied)
-
-
-def _same(old: Ints, new: Ints) -> bool:
-    return old is new or np.array_equal(old, new)

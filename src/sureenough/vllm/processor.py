@@ -116,7 +116,6 @@ class V1Processor:
         check = check or (lambda: check_decisions(partial(v1_trial, vllm_config, device), vllm_config, device))
         self.monitor = EngineMonitor(vllm_config, device, requests, check)
         self._rows: dict[int, tuple[int, Sequence[int]]] = {}  # slots, and the engine's own lists, which grow
-        self._listed: tuple[Ints, Ints, list[Sequence[int]]] | None = None  # until a row changes
 
     def is_argmax_invariant(self) -> bool:
         """Ending a path changes which token is the likeliest."""
@@ -138,7 +137,6 @@ class V1Processor:
                 self._remove(target)
             moved, other = self._rows.pop(source, None), self._rows.pop(target, None)
             self._rows |= {row: path for row, path in ((target, moved), (source, other)) if path is not None}
-        self._listed = None
 
     def _remove(self, row: int) -> None:
         path = self._rows.pop(row, None)
@@ -148,12 +146,9 @@ class V1Processor:
     def apply(self, logits: Any) -> Any:
         """One step of the batch."""
         if self._rows:
-            if self._listed is None:
-                paths = self._rows.values()
-                slots = np.array([slot for slot, _ in paths])
-                self._listed = np.array(list(self._rows)), slots, [outputs for _, outputs in paths]
-            rows, slots, outputs = self._listed
-            self.monitor.step(logits, rows, slots, np.fromiter(map(len, outputs), np.int32, len(outputs)))
+            slots, outputs = zip(*self._rows.values(), strict=True)
+            counts = np.array([len(tokens) for tokens in outputs], dtype=np.int32)
+            self.monitor.step(logits, np.array(list(self._rows)), np.array(slots), counts)
         return logits
 
 

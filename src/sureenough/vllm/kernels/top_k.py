@@ -8,8 +8,6 @@ these again and merges the parts. Sums of the K largest do not depend on the ord
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -134,16 +132,8 @@ def _merge_groups(
     tl.store(conf + row, -(kept + (K - above) * _logprob(threshold, lse)) / K)
 
 
-class GroupShape(NamedTuple):
-    """How a row is divided: parts of so many groups, each of so many logits; and the warps of both kernels."""
-
-    groups: int
-    size: int
-    warps: int
-    merge_warps: int = 4
-
-
-BEST_SHAPE = GroupShape(32, 64, 2)
+# How a row is divided: parts of so many groups, each of so many logits; and the warps of both kernels.
+GROUPS, SIZE, WARPS, MERGE_WARPS = 32, 64, 2, 4
 
 
 class Workspace:
@@ -152,16 +142,15 @@ class Workspace:
     Sizes are rounded up, so that pointers have the same alignment for any number of rows and nothing is recompiled.
     """
 
-    def __init__(self, rows: int, vocab: int, device: torch.device, shape: GroupShape = BEST_SHAPE) -> None:
+    def __init__(self, rows: int, vocab: int, device: torch.device) -> None:
         rounded = -(-rows // 16) * 16
-        self.vocab, self.shape = vocab, shape
-        self.parts = -(-vocab // (shape.groups * shape.size))
-        self.group_maxima = torch.empty((rounded, self.parts * shape.groups), dtype=torch.float32, device=device)
+        self.vocab, self.parts = vocab, -(-vocab // (GROUPS * SIZE))
+        self.group_maxima = torch.empty((rounded, self.parts * GROUPS), dtype=torch.float32, device=device)
         self.maxima, self.sums = torch.empty((2, rounded, self.parts), dtype=torch.float32, device=device)
         self.chosen = torch.empty((rounded, SLOTS.value), dtype=torch.int32, device=device)
         self.peak, self.conf = torch.empty((2, rounded), dtype=torch.float64, device=device)
         self.part_capacity = triton.next_power_of_2(self.parts)
-        self.group_capacity = max(128, triton.next_power_of_2(self.parts * shape.groups))
+        self.group_capacity = max(128, triton.next_power_of_2(self.parts * GROUPS))
 
 
 def top_k_signals(
@@ -171,15 +160,15 @@ def top_k_signals(
 
     The results are float64. They are part of the workspace and valid until it is used again.
     """
-    n, shape = len(rows), workspace.shape
+    n = len(rows)
     _reduce_groups[(workspace.parts, n)](
         logits, rows, logits.stride(0), workspace.vocab, workspace.group_maxima, workspace.maxima, workspace.sums,
-        workspace.parts, GROUPS=shape.groups, SIZE=shape.size, num_warps=shape.warps,
+        workspace.parts, GROUPS=GROUPS, SIZE=SIZE, num_warps=WARPS,
     )  # fmt: skip
     _merge_groups[(n,)](
         logits, rows, logits.stride(0), workspace.vocab, workspace.group_maxima, workspace.maxima, workspace.sums,
         workspace.chosen, workspace.peak, workspace.conf, workspace.parts,
-        K=k, GROUPS=shape.groups, SIZE=shape.size, PARTS=workspace.part_capacity, ALL=workspace.group_capacity,
-        num_warps=shape.merge_warps,
+        K=k, GROUPS=GROUPS, SIZE=SIZE, PARTS=workspace.part_capacity, ALL=workspace.group_capacity,
+        num_warps=MERGE_WARPS,
     )  # fmt: skip
     return workspace.peak[:n], workspace.conf[:n]
