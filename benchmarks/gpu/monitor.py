@@ -26,8 +26,8 @@ import common
 from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
 from sureenough.engines.watch.protocol import TIERS, K, WatchRequest
-from sureenough.vllm.kernels.monitor_step import launch_step
-from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, BatchState
+from sureenough.vllm.kernels.monitor_step import BatchState, launch_step
+from sureenough.vllm.kernels.steps import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
 from sureenough.vllm.kernels.top_k import Workspace, top_k_signals
 from sureenough.vllm.monitor import BatchMonitor, DevicePaths
 from sureenough.vllm.records import Ints, PathRecords

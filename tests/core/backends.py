@@ -141,8 +141,7 @@ def by_triton(cases: Sequence[Case]) -> list[Observed]:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
     torch: Any = require("torch")
     require("triton")
-    from sureenough.vllm.kernels.monitor_step import launch_step
-    from sureenough.vllm.monitor import empty_state
+    from sureenough.vllm.kernels.monitor_step import empty_state, launch_step
 
     state = empty_state(len(cases) + 2, max(case.window for case in cases), torch.device("cpu"))
     for slot, (_, _, window, gate) in enumerate(cases):

@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 from sureenough.core.confidence import LOGPROB_FLOOR, Floats
 from sureenough.core.pruning import Gate
 from sureenough.engines.watch.protocol import TIER_NONE, K, WatchRequest
-from sureenough.vllm.kernels.steps import (
-    BLOCK_ROWS,
-    END_LOGIT,
-    GATE_COLUMNS,
-    RESULT_COLUMNS,
-    STATE_COLUMNS,
-    SUFFIX_COLUMNS,
-    BatchState,
-    HostPath,
-)
+from sureenough.vllm.kernels.steps import END_LOGIT, RESULT_COLUMNS, HostPath
 from sureenough.vllm.records import MAX_PENDING, Ints, PathRecords
 
 
@@ -67,21 +58,6 @@ class HostPaths:
         return np.array(results), None
 
 
-def empty_state(slots: int, longest_window: int, device: torch.device) -> BatchState:
-    """Memory on the device for this many paths; the sums of a path are reset by its first token."""
-
-    def zeros(*shape: int) -> torch.Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=device)
-
-    return BatchState(
-        zeros(2, slots, STATE_COLUMNS),
-        zeros(slots, BLOCK_ROWS, longest_window),
-        zeros(slots, SUFFIX_COLUMNS, longest_window + 1),
-        zeros(slots, GATE_COLUMNS),
-        *torch.ones((2, slots), dtype=torch.int32, device=device),
-    )
-
-
 class DevicePaths:
     """Watched paths on a GPU, by slot. It has the methods of `HostPaths`, and its steps do not wait.
 
@@ -90,6 +66,8 @@ class DevicePaths:
     """
 
     def __init__(self, slots: int, longest_window: int, device: torch.device) -> None:
+        from sureenough.vllm.kernels.monitor_step import empty_state
+
         self.state, self._device = empty_state(slots, longest_window, device), device
         self._workspace: Any = None
         results = (slots, RESULT_COLUMNS)

@@ -6,6 +6,8 @@ the last bit; only windows that lost too many digits are summed again, in anothe
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -21,16 +23,20 @@ def _constants(*names, module=steps):
 
 ILL_CONDITIONED = tl.constexpr(confidence.ILL_CONDITIONED)
 TIER_NONE, TIER_DROP, TIER_RISK = _constants("TIER_NONE", "TIER_DROP", "TIER_RISK", module=protocol)
-SUM_D, SUM_DD, SUM_DV, SUM_VV = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV")
-SUM_PEAK, SUFFIX_COLUMNS = _constants("SUM_PEAK", "SUFFIX_COLUMNS")
-CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
-LOWEST, TIER, STATE_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS")
-TOTAL_PEAK, TOTAL_CONF = _constants("TOTAL_PEAK", "TOTAL_CONF")
-CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
-GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
-GATE_COLUMNS, RESULT_COLUMNS, RESULT_PEAK = _constants("GATE_COLUMNS", "RESULT_COLUMNS", "RESULT_PEAK")
-RESULT_CONF, RESULT_LOWEST, RESULT_TAIL = _constants("RESULT_CONF", "RESULT_LOWEST", "RESULT_TAIL")
-RESULT_TIER, RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = _constants("RESULT_TIER", "RESULT_TOTAL_PEAK", "RESULT_TOTAL_CONF")
+RESULT_COLUMNS, RESULT_PEAK, RESULT_CONF = _constants("RESULT_COLUMNS", "RESULT_PEAK", "RESULT_CONF")
+RESULT_LOWEST, RESULT_TAIL, RESULT_TIER = _constants("RESULT_LOWEST", "RESULT_TAIL", "RESULT_TIER")
+RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = _constants("RESULT_TOTAL_PEAK", "RESULT_TOTAL_CONF")
+
+# The sums of a block so far (running sums), and of the rest of the block before it (suffix sums).
+SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = map(tl.constexpr, range(5))
+SUFFIX_COLUMNS = tl.constexpr(5)
+# What else is kept of a path from token to token, in the same row as its running sums.
+CONF_SHIFT, PEAK_SHIFT, LAST_CONF, LOWEST, TIER, TOTAL_PEAK, TOTAL_CONF = map(tl.constexpr, range(5, 12))
+STATE_COLUMNS = tl.constexpr(12)
+# Rows of the last two blocks of a path. The block's parity, 0 or 1, is added.
+CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = map(tl.constexpr, (0, 2, 4))
+GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA, GATE_COLUMNS = map(tl.constexpr, range(5))
+
 LOADS_AHEAD = tl.constexpr(32)  # loads in flight while suffix sums are added up one after the other
 CHUNK = tl.constexpr(256)
 
@@ -232,8 +238,37 @@ def _instability_tier(blocks, longest, size, tokens_before, before, n, d, dd, dv
     return tier
 
 
+class BatchState(NamedTuple):
+    """The state of all watched paths: tensors on one device.
+
+    The last two states of each are kept, so that a step that is repeated need not be undone.
+    """
+
+    states: Any  # after an even and an odd number of tokens; slot; running sums and the columns after them
+    blocks: Any  # slot; conf of even and odd blocks, peak of even and odd blocks; position in the block
+    suffixes: Any  # slot; suffix sums of the block before; position
+    gates: Any  # slot; threshold
+    windows: Any  # slot
+    end_tokens: Any  # slot; the token that ends the request
+
+
+def empty_state(slots: int, longest_window: int, device: torch.device) -> BatchState:
+    """Memory on the device for this many paths; the sums of a path are reset by its first token."""
+
+    def zeros(*shape: int) -> torch.Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=device)
+
+    return BatchState(
+        zeros(2, slots, STATE_COLUMNS.value),
+        zeros(slots, BLOCK_ROWS.value, longest_window),
+        zeros(slots, SUFFIX_COLUMNS.value, longest_window + 1),
+        zeros(slots, GATE_COLUMNS.value),
+        *torch.ones((2, slots), dtype=torch.int32, device=device),
+    )
+
+
 def launch_step(
-    state: steps.BatchState, logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor,
+    state: BatchState, logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor,
     peak: torch.Tensor, conf: torch.Tensor, results: torch.Tensor,
 ) -> None:  # fmt: skip
     """Take one token of every watched row, and give rows whose gate closes their end token; without waiting for it.
