@@ -56,7 +56,7 @@ def test_rows_in_any_order_become_questions(tmp_path: Path) -> None:
         question: ("7", [(0, "0", 10), (1, "1", 11), (2, "2", 12)]) for question in "ab"
     }
     assert "answers are read from the texts, as kind math" in notes(pool)
-    assert "no path has log-probabilities: sc, ac, esc" in notes(pool)
+    assert "0 of 6 paths have log-probabilities: sc, ac, esc" in notes(pool)
 
 
 def test_rows_without_numbers_keep_their_order_and_the_answers_of_the_log_count(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_rows_without_numbers_keep_their_order_and_the_answers_of_the_log_count(
     [question] = pool
     assert [path.answer for path in question.paths] == ["4", None, "5.5"]
     assert [path.tokens for path in question.paths] == [1, 1, 1]
-    assert "no path has a token count: every path counts as one token" in notes(pool)
-    assert "no question has a gold answer" in notes(pool)
+    assert "0 of 3 paths have a token count: every path counts as one token" in notes(pool)
+    assert "0 of 1 questions have a gold answer" in notes(pool)
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
@@ -145,7 +145,7 @@ def test_models_are_pools_of_their_own_in_a_folder(tmp_path: Path) -> None:
 
 LONG = "x" * (1 << 25)
 HOSTILE: dict[str, tuple[str | bytes, str]] = {
-    "nothing": ("", "is empty"),
+    "nothing": ("", "it is empty"),
     "blank": ("\n\n", "is empty"),
     "binary": (b"a\0b", "is not a log"),
     "a pool": (b"PAR1....", "is Parquet"),

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sureenough.answers import Judge, for_question, resolve_kind
-from sureenough.datasets.files import Row, columns_of
+from sureenough.datasets.files import Row, as_text
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.errors import MissingLogprobs, SureEnoughError, TraceError, UsageError
@@ -53,17 +53,12 @@ LARGEST_JSON: Final = 1 << 28
 """Bytes of a log that can only be read whole."""
 BATCH: Final = 1 << 26
 """Bytes of Inspect's samples that are decoded at once."""
-LARGEST_CONTENTS: Final = 1 << 25
-"""Bytes of the table of contents of a log of Inspect, which is held in memory: that of about 300,000 samples."""
-MOST_PATHS: Final = 1 << 16
-"""Paths of a question, which replay holds in memory."""
 K: Final = PoolInfo().k
 
 
 class LoggedPath(NamedTuple):
     """A path as a log has it; None for what it does not have."""
 
-    place: str  # in the file, for messages
     question: str
     number: int | None = None
     text: str | None = None
@@ -76,7 +71,7 @@ class LoggedPath(NamedTuple):
     question_text: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Log:
     """A file that is read, and what there is to say about it."""
 
@@ -84,18 +79,13 @@ class Log:
     judge: Judge
     columns: Mapping[str, str]
     dataset: str = ""
+    place: str = ""  # what is being read, for messages
     chosen: str | None = None  # the filter of lm-evaluation-harness whose rows count, or "columns"
     facts: dict[str, None] = field(default_factory=dict)  # each said once, in this order
     counts: Counter[str] = field(default_factory=Counter)
 
-    def error(self, place: str, problem: str) -> UsageError:
-        return UsageError(f"{self.file}, {place}: {problem}")
-
     def note(self, fact: str) -> None:
         self.facts[fact] = None
-
-    def notes(self) -> list[str]:
-        return [*self.facts, *(f"{what}: {count:,}" for what, count in self.counts.items())]
 
 
 def import_pools(
@@ -123,25 +113,18 @@ def import_pools(
 # -- sorting
 
 
-class _Run(NamedTuple):
-    number: int
-    log: Log
-    model: str | None
-
-
 class _SortedPaths:
     """All paths of an import, by run, question and number, on disk."""
 
     def __init__(self, database: sqlite3.Connection, judge: Judge) -> None:
-        self._database = database
-        self.runs: list[_Run] = []
-        self._judge = judge
+        self._database, self._judge = database, judge
+        self.runs: dict[tuple[Log, str | None], int] = {}  # by log and model
         self._failure: str | None = None
         database.execute("PRAGMA journal_mode = OFF")
         database.create_function("extracted", 1, self._extract)
         database.execute(
             "CREATE TABLE questions "
-            "(number INTEGER PRIMARY KEY, run INTEGER, id, gold, text, paths, numbered, UNIQUE (run, id))"
+            "(number INTEGER PRIMARY KEY, run INTEGER, id, gold, text, numbered, UNIQUE (run, id))"
         )
         database.execute(
             "CREATE TABLE paths (question INTEGER, number INTEGER, answer, text, cut, tokens, peak, conf, "
@@ -150,74 +133,70 @@ class _SortedPaths:
 
     def add_all(self, log: Log) -> None:
         """Read a file; a file without paths is an error."""
-        runs: dict[str | None, _Run] = {}
+        earlier = len(self.runs)
         try:
             for path in _reader(log.file)(log):
-                run = runs.get(path.model)
-                if run is None:
-                    run = runs[path.model] = _Run(len(self.runs), log, path.model)
-                    self.runs.append(run)
-                self._add(run, path)
+                self._add(log, path)
+        except UsageError as error:
+            raise UsageError(f"{log.file}{log.place and ', '}{log.place}: {error}") from None
         except UnicodeDecodeError:
             raise UsageError(f"{log.file} is not UTF-8 text; convert it with `iconv -t utf-8`") from None
         except OSError as error:
             raise UsageError(f"{log.file} cannot be read: {error.strerror or error}") from None
-        if not runs:
+        if len(self.runs) == earlier:
             raise UsageError(f"{log.file} holds no paths; nothing was imported")
 
-    def _add(self, run: _Run, path: LoggedPath) -> None:
-        log, execute = run.log, self._database.execute
+    def _add(self, log: Log, path: LoggedPath) -> None:
         for name in ("question", "gold", "answer"):
             if has_halves(getattr(path, name) or ""):
-                raise log.error(path.place, f"the {name} {HOLDS_HALF}")
+                raise UsageError(f"the {name} {HOLDS_HALF}")
+        execute, numbered = self._database.execute, path.number is not None
+        run = self.runs.setdefault((log, path.model), len(self.runs))
         execute(
-            "INSERT OR IGNORE INTO questions VALUES (NULL, ?, ?, ?, ?, 0, ?)",
-            (run.number, path.question, path.gold, path.question_text, path.number is not None),
+            "INSERT OR IGNORE INTO questions VALUES (NULL, ?, ?, ?, ?, ?)",
+            (run, path.question, path.gold, path.question_text, numbered),
         )
-        query = (
-            "UPDATE questions SET paths = paths + 1 WHERE run = ? AND id = ? RETURNING number, gold, paths, numbered"
-        )
-        question, gold, paths, numbered = execute(query, (run.number, path.question)).fetchall()[0]
-        problem = None
+        query = "SELECT number, gold, numbered FROM questions WHERE run = ? AND id = ?"
+        question, gold, others_numbered = execute(query, (run, path.question)).fetchone()
+        where = f"question {path.question!r:.80}: "
         if gold != path.gold:
-            problem = f"gold is {path.gold!r:.80}, and {gold!r:.80} for another path of the question"
-        elif numbered != (path.number is not None):
-            problem = "some paths of the question have a number and some have none"
-        elif paths > MOST_PATHS:
-            problem = f"the question has more than {MOST_PATHS:,} paths"
-        if problem is None:
-            try:
-                execute(
-                    "INSERT INTO paths VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (question, path.number, *_values(log, path))
-                )
-            except sqlite3.IntegrityError:
-                problem = f"path {path.number} is there twice: give the question's paths different numbers"
-        if problem is not None:
-            raise log.error(path.place, f"question {path.question!r:.80}: {problem}")
+            raise UsageError(f"{where}gold is {path.gold!r:.80}, and {gold!r:.80} for another path of the question")
+        if numbered != others_numbered:
+            raise UsageError(f"{where}some paths of the question have a number and some have none")
+        peak, conf = _signals(log, path)
+        tokens = path.tokens if conf is None else len(conf) // 8
+        text = None if path.text is None else mend(path.text)
+        row = question, path.number, path.answer, text, path.cut, tokens, peak, conf
+        try:
+            execute("INSERT INTO paths VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        except sqlite3.IntegrityError:
+            raise UsageError(
+                f"{where}path {path.number} is there twice: give the question's paths different numbers"
+            ) from None
 
-    def questions(self, run: _Run, *, signals: bool, tokens: bool) -> Iterator[Question]:
+    def questions(self, run: int, *, signals: bool, tokens: bool) -> Iterator[Question]:
         """A run's questions in the order in which they came."""
         rows = self._database.execute(
             "SELECT q.number, q.id, q.gold, q.text, p.* FROM questions q CROSS JOIN paths p ON p.question = q.number "
             "WHERE q.run = ? ORDER BY q.number, p.number, p.rowid",
-            (run.number,),
+            (run,),
         )
         for (_, name, gold, text), group in groupby(rows, key=lambda row: row[:4]):
             paths = [_recorded(number, *row[5:], signals=signals, tokens=tokens) for number, row in enumerate(group)]
             yield Question(name, gold, None, paths, text)
 
-    def known(self, run: _Run) -> tuple[int, ...]:
+    def known(self, run: int) -> tuple[int, ...]:
         """Of a run: its questions and those with gold; its paths, and those with answer, text, tokens and signals."""
         columns = "count(*), count(answer), count(text), count(tokens), count(conf)"
         queries = "SELECT count(*), count(gold) FROM questions WHERE run = ?", f"SELECT {columns} FROM paths {_OF_RUN}"
-        return tuple(one for query in queries for one in self._database.execute(query, (run.number,)).fetchone())
+        return tuple(one for query in queries for one in self._database.execute(query, (run,)).fetchone())
 
-    def read_answers(self, run: _Run) -> int:
+    def read_answers(self, run: int) -> int:
         """Extract the answers of a run whose log has none; returns how many there are."""
-        self._database.execute(f"UPDATE paths SET answer = extracted(text) {_OF_RUN}", (run.number,))
+        self._database.execute(f"UPDATE paths SET answer = extracted(text) {_OF_RUN}", (run,))
         if self._failure is not None:
             raise UsageError(self._failure)
-        found: int = self._database.execute(f"SELECT count(answer) FROM paths {_OF_RUN}", (run.number,)).fetchone()[0]
+        found: int = self._database.execute(f"SELECT count(answer) FROM paths {_OF_RUN}", (run,)).fetchone()[0]
         return found
 
     def _extract(self, text: str | None) -> str | None:
@@ -227,13 +206,6 @@ class _SortedPaths:
 
 
 _OF_RUN: Final = "WHERE question IN (SELECT number FROM questions WHERE run = ?)"
-
-
-def _values(log: Log, path: LoggedPath) -> tuple[Any, ...]:
-    """A path as the database has it: its answer, text, end, tokens and signals."""
-    peak, conf = _signals(log, path)
-    tokens = path.tokens if conf is None else len(conf) // 8
-    return path.answer, None if path.text is None else mend(path.text), path.cut, tokens, peak, conf
 
 
 def _signals(log: Log, path: LoggedPath) -> tuple[bytes | None, bytes | None]:
@@ -266,28 +238,26 @@ def _recorded(
 
 def _write(paths: _SortedPaths, output: Path, kind: str) -> list[Pool]:
     """Write every pool, or none."""
-    files = _outputs(paths.runs, output)
+    files = _outputs(list(paths.runs), output)
     written: list[Path] = []
-    is_new = output.suffix != ".parquet" and not output.exists()
     try:
-        if is_new:
-            output.mkdir()
-        for run, file in zip(paths.runs, files, strict=True):
-            _write_one(paths, run, file, kind)
+        if output.suffix != ".parquet":
+            output.mkdir(exist_ok=True)
+        for (log, model), file in zip(paths.runs, files, strict=True):
+            _write_one(paths, log, model, file, kind)
             written.append(file)
         return [Pool(file) for file in files]
     except BaseException as error:
         for file in written:
             file.unlink(missing_ok=True)
-        if is_new:
-            with suppress(OSError):
-                output.rmdir()
+        with suppress(OSError):  # other files are in it
+            output.rmdir()
         if isinstance(error, OSError):
             raise TraceError(f"cannot write {output}: {error.strerror or error}") from None
         raise
 
 
-def _outputs(runs: Sequence[_Run], output: Path) -> list[Path]:
+def _outputs(runs: Sequence[tuple[Log, str | None]], output: Path) -> list[Path]:
     """Where each run is written: names of models are text of others, and become names of files."""
     if output.suffix == ".parquet":
         if len(runs) > 1:
@@ -295,8 +265,8 @@ def _outputs(runs: Sequence[_Run], output: Path) -> list[Path]:
         files = [output]
     else:
         names: dict[str, Path] = {}
-        for run in runs:
-            label = "-".join(filter(None, (run.log.dataset, run.model)))
+        for log, model in runs:
+            label = "-".join(filter(None, (log.dataset, model)))
             name = re.sub(r"[^\w.+@=-]+", "-", label, flags=re.ASCII).strip("-._")[:120] or "pool"
             same = sum(one.startswith(name.lower()) for one in names)
             name = name if name.lower() not in names else f"{name}~{same + 1}"
@@ -308,30 +278,29 @@ def _outputs(runs: Sequence[_Run], output: Path) -> list[Path]:
     return files
 
 
-def _write_one(paths: _SortedPaths, run: _Run, file: Path, kind: str) -> None:
-    notes = run.log.notes()
+def _write_one(paths: _SortedPaths, log: Log, model: str | None, file: Path, kind: str) -> None:
+    run = paths.runs[log, model]
+    notes = [*log.facts, *(f"{what}: {count:,}" for what, count in log.counts.items())]
     questions, golds, total, answers, texts, tokens, signals = paths.known(run)
     if not answers and texts:
         notes.append(f"answers are read from the texts, as kind {kind}")
         answers = paths.read_answers(run)
     if not answers:
         notes.append("no path has an answer: name the kind of answer (--kind), or map the column that has it")
-    if golds < questions:
-        notes.append(f"{_share(golds, questions, 'question', 'a gold answer')}: the others show agreement only")
-    if tokens < total:
-        notes.append(f"{_share(tokens, total, 'path', 'a token count')}: every path counts as one token")
-    if signals < total:
-        counting = ", ".join(name for name, one in STRATEGIES.items() if not (one.reads_confidence or one.search))
-        some = _share(signals, total, "path", "log-probabilities")
-        notes.append(f"{some}: {counting} can be replayed, and sure, which counts votes; others read confidence")
-    more = {"imported": {"file": run.log.file.name, "notes": notes}}
-    info = PoolInfo(run.log.dataset, run.model, "imported", kind=kind, more=more)
+    counting = ", ".join(name for name, one in STRATEGIES.items() if not (one.reads_confidence or one.search))
+    for having, of, what, effect in (
+        (golds, questions, "questions have a gold answer", "the others show agreement only"),
+        (tokens, total, "paths have a token count", "every path counts as one token"),
+        (signals, total, "paths have log-probabilities",
+         f"{counting} can be replayed, and sure, which counts votes; others read confidence"),
+    ):  # fmt: skip
+        if having < of:
+            notes.append(f"{having:,} of {of:,} {what}: {effect}")
+    info = PoolInfo(
+        log.dataset, model, "imported", kind=kind, more={"imported": {"file": log.file.name, "notes": notes}}
+    )
     recorded = paths.questions(run, signals=signals == total, tokens=tokens == total)
     write_pool(file, recorded, info, optional=("tokens", "text", "question_text"))
-
-
-def _share(having: int, total: int, noun: str, what: str) -> str:
-    return f"{having:,} of {total:,} {noun}s have {what}" if having else f"no {noun} has {what}"
 
 
 # -- the formats
@@ -342,10 +311,10 @@ Reader = Callable[[Log], Iterator[LoggedPath]]
 def is_log(file: Path) -> bool:
     """Whether it is a log of Inspect or lm-evaluation-harness. Other rows may be questions as well as paths."""
     with suppress(OSError, ValueError, RecursionError):
-        reader = _reader(file)
-        return reader in (_inspect_samples, _inspect_json) or (
-            reader is _json_rows and _is_harness(json.loads(next(_lines(file))[1]))
-        )
+        if _reader(file) is not _json_rows:
+            return _reader(file) is _inspect_log
+        with open(file, "rb") as opened:
+            return _is_harness(json.loads(opened.readline(LONGEST)))
     return False
 
 
@@ -361,104 +330,97 @@ def _head(file: Path) -> bytes:
 def _reader(file: Path) -> Reader:
     """The reader of a file's format, which its first bytes show."""
     if file.is_dir():
-        raise UsageError(f"{file} is a folder; give the logs in it, as in {file}/*.eval")
+        raise UsageError(f"it is a folder; give the logs in it, as in {file}/*.eval")
     head = _head(file)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head.startswith(b"PK\x03\x04"):
-        return _inspect_samples
+    if head.startswith(_ZIP) or re.match(rb'\{\s*"version":\s*\d+,\s*"status":', text):
+        return _inspect_log
     if head.startswith(b"PAR1"):
-        raise UsageError(
-            f"{file} is Parquet: `sureenough replay` reads pools; export other tables to JSON lines or CSV"
-        )
-    if re.match(rb'\{\s*"version":\s*\d+,\s*"status":', text):
-        return _inspect_json
+        raise UsageError("it is Parquet: `sureenough replay` reads pools; export other tables to JSON lines or CSV")
     if text.startswith(b"{"):
         return _json_rows
     if text.startswith(b"["):
-        raise UsageError(f"{file} is one JSON array; write an object per line (JSON lines), as `jq -c '.[]'` does")
+        raise UsageError("it is one JSON array; write an object per line (JSON lines), as `jq -c '.[]'` does")
     if not text or b"\0" in text:
-        raise UsageError(f"{file} is {'not a log' if text else 'empty'}; logs are those of Inspect or lm-evaluation-"
-                         "harness, JSON lines or CSV")  # fmt: skip
+        problem = "is not a log" if text else "is empty"
+        raise UsageError(f"it {problem}; logs are those of Inspect or lm-evaluation-harness, JSON lines or CSV")
     return _csv_rows
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; none is longer than LONGEST."""
-    with open(file, "rb") as opened:
+def _lines(log: Log) -> Iterator[str]:
+    with open(log.file, "rb") as opened:
         for number, line in enumerate(iter(lambda: opened.readline(LONGEST + 1), b""), start=1):
+            log.place = f"line {number}"
             if len(line) > LONGEST:
-                raise UsageError(f"{file}, line {number}: the line has more than {LONGEST >> 20} MiB")
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+                raise UsageError(f"the line has more than {LONGEST >> 20} MiB")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
 def _json_rows(log: Log) -> Iterator[LoggedPath]:
     harness: bool | None = None
-    for number, line in _lines(log.file):
+    for line in _lines(log):
         if not line.strip():
             continue
-        place = f"line {number}"
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise log.error(place, f"it is not JSON ({first_line(error)})") from None
+            raise UsageError(f"it is not JSON ({first_line(error)})") from None
         if not isinstance(row, dict):
-            raise log.error(place, f"a line is an object, not {type(row).__name__}")
+            raise UsageError(f"a line is an object, not {type(row).__name__}")
         harness = _is_harness(row) if harness is None else harness
-        if harness:
-            yield from _harness_paths(log, place, row)
-        else:
-            yield _row_path(log, place, row)
+        yield from _harness_paths(log, row) if harness else [_row_path(log, row)]
 
 
 def _csv_rows(log: Log) -> Iterator[LoggedPath]:
     before = csv.field_size_limit(LONGEST)
-    lines = (line for _, line in _lines(log.file))
     head = _head(log.file).partition(b"\n")[0]
-    rows = csv.DictReader(lines, delimiter="\t" if head.count(b"\t") > head.count(b",") else ",", strict=True)
+    delimiter = "\t" if head.count(b"\t") > head.count(b",") else ","
     try:
-        for row in rows:
-            place = f"line {rows.line_num}"
+        for row in csv.DictReader(_lines(log), delimiter=delimiter, strict=True):
             if None in row or None in row.values():
-                raise log.error(place, "it has not as many cells as the header; quote text that contains commas")
-            yield _row_path(log, place, row)
+                raise UsageError("it has not as many cells as the header; quote text that contains commas")
+            yield _row_path(log, row)
     except csv.Error as error:
-        raise log.error(f"line {rows.reader.line_num}", f"it is not CSV ({error})") from None
+        raise UsageError(f"it is not CSV ({error})") from None
     finally:
         csv.field_size_limit(before)
 
 
-def _row_path(log: Log, place: str, row: Row) -> LoggedPath:
+def _row_path(log: Log, row: Row) -> LoggedPath:
     """A row of JSON lines or CSV; every row has the columns of the first."""
     if log.chosen is None:
         log.chosen = "columns"
-        _choose_columns(log, place, row)
+        _choose_columns(log, row)
     missing = next((column for column in log.columns.values() if column not in row), None)
     if missing is not None:
-        raise log.error(place, f"it has no {missing!r}; every row has the same columns")
+        raise UsageError(f"it has no {missing!r}; every row has the same columns")
     values = {name: _filled(row[column]) for name, column in log.columns.items()}
-    texts = {name: _text(log, place, name, values.get(name)) for name in ("question", "answer", "gold", "model")}
-    question, text, finish = texts["question"], values.get("text"), values.get("finish")
+    question, text = as_text("question", values.get("question")), values.get("text")
     if question is None:
-        raise log.error(place, "its question has no id")
+        raise UsageError("its question has no id")
     if not isinstance(text, str | None):
-        raise log.error(place, f"text is {text!r:.40}; it must be text")
+        raise UsageError(f"text is {text!r:.40}; it must be text")
     return LoggedPath(
-        place, question, _count(log, place, "path", values.get("path")), text, texts["answer"],
-        texts["gold"], _count(log, place, "tokens", values.get("tokens")),
-        finish in ("length", "max_tokens"), _candidates(log, place, values.get("logprobs")), texts["model"],
-    )  # fmt: skip
+        question,
+        _count("path", values.get("path")),
+        text,
+        tokens=_count("tokens", values.get("tokens")),
+        cut=values.get("finish") in ("length", "max_tokens"),
+        logprobs=_candidates(values.get("logprobs")),
+        **{name: as_text(name, values.get(name)) for name in ("answer", "gold", "model")},
+    )
 
 
-def _choose_columns(log: Log, place: str, row: Row) -> None:
+def _choose_columns(log: Log, row: Row) -> None:
     """From the first row: the columns that were mapped, else the first that it has of each."""
     found = {name: next((one for one in places if one in row), None) for name, places in COLUMNS.items()}
     columns = {name: column for name, column in (found | dict(log.columns)).items() if column is not None}
     has = f"it has {', '.join(map(str, row))[:200] or 'nothing'}"
     unknown = next((column for column in columns.values() if column not in row), None)
     if unknown is not None:
-        raise log.error(place, f"no column {unknown!r}; {has}")
+        raise UsageError(f"no column {unknown!r}; {has}")
     if "question" not in columns or not columns.keys() & {"text", "answer"}:
-        raise log.error(place, f"a path needs a question's id and a text or an answer; {has}: name columns with --map")
+        raise UsageError(f"a path needs a question's id and a text or an answer; {has}: name columns with --map")
     log.columns = columns
     log.note("columns: " + ", ".join(name if name == one else f"{name}={one}" for name, one in columns.items()))
     unread = [str(name) for name in row if name not in columns.values()]
@@ -472,13 +434,7 @@ def _filled(value: Any) -> Any:
     return None if empty else value
 
 
-def _text(log: Log, place: str, name: str, value: Any) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
-        raise log.error(place, f"{name} is {value!r:.40}; it must be text or a number")
-    return None if value is None else str(value).strip()
-
-
-def _count(log: Log, place: str, name: str, value: Any) -> int | None:
+def _count(name: str, value: Any) -> int | None:
     """A whole number, also as text or as 12.0; a path's number and its tokens are 32 bits wide in a pool."""
     if value is None:
         return None
@@ -486,17 +442,17 @@ def _count(log: Log, place: str, name: str, value: Any) -> int | None:
         number = float(value)
         if not isinstance(value, bool) and 0 <= number < 1 << 31 and number == int(number):
             return int(number)
-    raise log.error(place, f"{name} is {value!r:.40}; it must be a whole number")
+    raise UsageError(f"{name} is {value!r:.40}; it must be a whole number")
 
 
-def _candidates(log: Log, place: str, value: Any) -> list[list[float]] | None:
+def _candidates(value: Any) -> list[list[float]] | None:
     """Log-probabilities of every token's candidates, from OpenAI's form."""
     if value is None:
         return None
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         content = value["content"] if isinstance(value, dict) else value
         return _streamed([(token.get("token"), [one["logprob"] for one in token["top_logprobs"]]) for token in content])
-    raise log.error(place, 'logprobs must be as OpenAI sends them: {"content": [{"top_logprobs": [{"logprob": …}]}]}')
+    raise UsageError('logprobs must be as OpenAI sends them: {"content": [{"top_logprobs": [{"logprob": …}]}]}')
 
 
 def _streamed(tokens: list[tuple[str | None, list[Any]]]) -> list[list[float]]:
@@ -508,7 +464,7 @@ def _streamed(tokens: list[tuple[str | None, list[Any]]]) -> list[list[float]]:
 # -- lm-evaluation-harness
 
 
-def _harness_paths(log: Log, place: str, row: Row) -> Iterator[LoggedPath]:
+def _harness_paths(log: Log, row: Row) -> Iterator[LoggedPath]:
     """A row holds all paths of a question under one filter: only the rows of the file's first filter are read."""
     name = f"{row.get('filter')!s:.80}"
     if log.chosen is None:
@@ -517,68 +473,59 @@ def _harness_paths(log: Log, place: str, row: Row) -> Iterator[LoggedPath]:
     if name != log.chosen:
         log.note(f"not the rows of the filter {name}, which have the same paths")
         return
-    responses, target = row.get("resps"), row.get("target")
+    responses = row.get("resps")
     texts = responses[0] if isinstance(responses, list) and len(responses) == 1 else None
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise log.error(place, "resps holds no generated texts; only tasks of type generate_until can be imported")
-    gold = _text(log, place, "target", target)
+        raise UsageError("resps holds no generated texts; only tasks of type generate_until can be imported")
+    gold = as_text("target", row.get("target"))
     if gold is not None:  # of many tasks it is a worked solution
         gold = extract_or_abstain(log.judge, gold)[0] or gold
     filtered = row.get("filtered_resps")
     answers: list[Any] = [None] * len(texts)
     if isinstance(filtered, list) and len(filtered) == len(texts) > 1 and filtered != texts:
-        answers = [None if one == "[invalid]" else _text(log, place, "filtered_resps", one) for one in filtered]
+        answers = [None if one == "[invalid]" else as_text("filtered_resps", one) for one in filtered]
     for number, (text, answer) in enumerate(zip(texts, answers, strict=True)):
-        yield LoggedPath(place, str(row["doc_id"]), number, text, answer, gold)
+        yield LoggedPath(str(row["doc_id"]), number, text, answer, gold)
 
 
 # -- Inspect
 
 
-def _inspect() -> Any:
+_ZIP: Final = b"PK\x03\x04"
+_MEMBER: Final = re.compile(r"samples/(.+)_epoch_(\d{1,9})\.json", re.DOTALL)
+
+
+def _inspect_log(log: Log) -> Iterator[LoggedPath]:
+    """A zip file with a member per sample, or one JSON value."""
     try:
         import inspect_ai.log
     except ImportError:
         raise UsageError("Inspect's logs are read by inspect_ai: pip install 'sureenough[inspect]'") from None
-    return inspect_ai.log
-
-
-_MEMBER: Final = re.compile(r"samples/(.+)_epoch_(\d{1,9})\.json", re.DOTALL)
-
-
-def _inspect_samples(log: Log) -> Iterator[LoggedPath]:
-    """A zip file with a member per sample; of two with the same name the later counts, as for Inspect."""
-    reading = _inspect()
-    if _contents_size(log.file) > LARGEST_CONTENTS:
-        raise UsageError(f"{log.file} holds more than about 300,000 samples; run fewer questions or epochs per log")
+    reading: Any = inspect_ai.log
+    file, zipped = str(log.file), _head(log.file).startswith(_ZIP)
+    if not zipped and log.file.stat().st_size > LARGEST_JSON:
+        raise UsageError(
+            f"it has more than {LARGEST_JSON >> 20} MiB: `inspect log convert --to eval` makes a log that can be read "
+            "piece by piece"
+        )
     try:
-        with zipfile.ZipFile(log.file) as archive:
-            sizes = {one.filename: one.file_size for one in archive.infolist()}
-        header = reading.read_eval_log(str(log.file), header_only=True, format="eval")
-        for samples in _batches(log, sizes):
+        header = reading.read_eval_log(file, header_only=zipped, format="eval" if zipped else "json")
+        if not zipped:
+            yield from _inspect_paths(log, header, header.samples or ())
+        for samples in _batches(log.file) if zipped else ():
             without = {"messages", "events", "store"}
-            decoded = reading.read_eval_log_samples_by_id(str(log.file), samples, format="eval", exclude_fields=without)
+            decoded = reading.read_eval_log_samples_by_id(file, samples, format="eval", exclude_fields=without)
             yield from _inspect_paths(log, header, decoded)
     except SureEnoughError:
         raise
     except Exception as error:  # whatever a damaged file makes zipfile, inspect_ai and what they use raise
-        raise UsageError(f"{log.file} is not a whole log of Inspect ({first_line(error)}); copy it again") from None
+        raise UsageError(f"it is not a whole log of Inspect ({first_line(error)}); copy it again") from None
 
 
-def _contents_size(file: Path) -> int:
-    """Bytes of a zip file's table of contents, as its end says; it is read whole when the file is opened."""
-    with open(file, "rb") as opened:
-        opened.seek(max(0, file.stat().st_size - (1 << 16) - 128))
-        end = opened.read()
-    record, large = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
-    if record < 0:
-        return 0  # zipfile has an error for it
-    size = int.from_bytes(end[record + 12 : record + 16], "little")
-    return size if size < 0xFFFFFFFF or large < 0 else int.from_bytes(end[large + 40 : large + 48], "little")
-
-
-def _batches(log: Log, sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int]]]:
-    """Ids and epochs of the samples among a log's members, some megabytes at a time."""
+def _batches(file: Path) -> Iterator[list[tuple[str, int]]]:
+    """Ids and epochs of the samples in a log, some megabytes at a time; of two with one name the later counts."""
+    with zipfile.ZipFile(file) as archive:
+        sizes = {one.filename: one.file_size for one in archive.infolist()}
     batch: list[tuple[str, int]] = []
     total = 0
     for name, size in sizes.items():
@@ -586,7 +533,7 @@ def _batches(log: Log, sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int
         if member is None:
             continue
         if size > LONGEST:
-            raise log.error(f"{name!r:.100}", f"it has more than {LONGEST >> 20} MiB")
+            raise UsageError(f"{name!r:.100}: it has more than {LONGEST >> 20} MiB")
         if batch and total + size > BATCH:
             yield batch
             batch, total = [], 0
@@ -594,22 +541,6 @@ def _batches(log: Log, sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int
         total += size
     if batch:
         yield batch
-
-
-def _inspect_json(log: Log) -> Iterator[LoggedPath]:
-    reading = _inspect()
-    if log.file.stat().st_size > LARGEST_JSON:
-        raise UsageError(
-            f"{log.file} has more than {LARGEST_JSON >> 20} MiB: `inspect log convert --to eval` makes a log that "
-            "can be read piece by piece"
-        )
-    try:
-        header = reading.read_eval_log(str(log.file), format="json")
-        yield from _inspect_paths(log, header, header.samples or ())
-    except SureEnoughError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{log.file} is not a whole log of Inspect ({first_line(error)}); copy it again") from None
 
 
 def _inspect_paths(log: Log, header: Any, samples: Iterable[Any]) -> Iterator[LoggedPath]:
@@ -629,17 +560,15 @@ def _inspect_path(log: Log, model: str, sample: Any) -> LoggedPath:
     targets = [sample.target] if isinstance(sample.target, str) else list(sample.target)
     if len(targets) > 1:
         log.note("questions have several targets: the first counts as gold")
-    text = sample.output.completion
-    answer = scored_answer(sample.scores or {}, log.judge)
     usage = sample.model_usage.get(model) or sample.output.usage
     choice = next(iter(sample.output.choices), None)
     content = choice.logprobs.content if choice is not None and choice.logprobs is not None else []
+    log.place = f"sample {sample.id!r:.80}, epoch {sample.epoch}"
     return LoggedPath(
-        f"sample {sample.id!r:.80}, epoch {sample.epoch}",
         str(sample.id),
         sample.epoch,
-        text,
-        answer,
+        sample.output.completion,
+        scored_answer(sample.scores or {}, log.judge),
         next(iter(filter(None, targets)), None),
         None if usage is None else usage.output_tokens,
         sample.output.stop_reason == "max_tokens",
@@ -661,8 +590,3 @@ def scored_answer(scores: Mapping[str, Any], judge: Judge) -> str | None:
         if read:
             return read
     return None
-
-
-def import_columns(text: str | None) -> dict[str, str]:
-    """A map written as `question=id,text=completion`."""
-    return columns_of(text, COLUMNS)

@@ -193,15 +193,6 @@ def test_the_logs_above_are_logs_otherwise(real: Path, tmp_path: Path) -> None:
     assert imported(tmp_path / "log.eval", tmp_path).rows == 18
 
 
-def test_a_log_of_a_million_samples_is_refused_before_its_contents_are_read(tmp_path: Path) -> None:
-    with (tmp_path / "log.eval").open("wb") as log:
-        log.write(b"PK\x03\x04")
-        log.write(b"PK\x06\x06" + bytes(36) + (90 << 20).to_bytes(8, "little") + bytes(8))
-        log.write(b"PK\x05\x06" + bytes(8) + b"\xff" * 8 + bytes(2))
-    with pytest.raises(se.UsageError, match="holds more than about 300,000 samples"):
-        imported(tmp_path / "log.eval", tmp_path)
-
-
 # -- early stopping with the mock model
 
 

@@ -11,7 +11,8 @@ import typer
 
 from sureenough.cli.options import Kind
 from sureenough.cli.terminal import echo, plural
-from sureenough.importers import import_columns, import_pools, is_log
+from sureenough.datasets.files import columns_of
+from sureenough.importers import COLUMNS, import_pools, is_log
 from sureenough.pools import Pool
 
 
@@ -32,7 +33,7 @@ def command(
     kind: Kind = "math",
 ) -> None:
     """Make pools of paths that other programs have sampled, one per file and model."""
-    pools = import_pools(files, output, kind=kind, columns=import_columns(columns))
+    pools = import_pools(files, output, kind=kind, columns=columns_of(columns, COLUMNS))
     for pool in pools:
         echo(f"{pool.name}: {plural(len(pool.starts()), 'question')}, {plural(pool.rows, 'path')}.")
     print_notes(pools)

@@ -129,7 +129,7 @@ def _problem(row: Row, number: str, columns: Mapping[str, str]) -> DatasetProble
         )
     if not isinstance(question, str):
         raise UsageError(f"the question is {question!r:.40}, which is not text")
-    texts = {"question": question, **{name: _text(name, values[name]) for name in ("id", "gold", "kind")}}
+    texts = {"question": question, **{name: as_text(name, values[name]) for name in ("id", "gold", "kind")}}
     broken = next((name for name, text in texts.items() if text and has_halves(text)), None)
     if broken is not None:
         raise UsageError(f"the {broken} {HOLDS_HALF}")
@@ -143,7 +143,7 @@ def _value(row: Row, places: Sequence[str]) -> Any:
     return next(filled, None)
 
 
-def _text(name: str, value: Any) -> str | None:
+def as_text(name: str, value: Any) -> str | None:
     if isinstance(value, bool | dict | list | bytes):
         raise UsageError(f"{name} is {value!r:.40}; it must be text or a number")
     return None if value is None else str(value).strip()
