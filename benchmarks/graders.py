@@ -85,7 +85,7 @@ def answer_in(text: str) -> str:
         return formulas[-1]
     if answers.canonical_key(text).kind != "text":
         return text
-    return answers.extract(text, fallback="last-number") or text
+    return answers.extract(text, "math:fallback=last-number") or text
 
 
 def ours(case: Case, **policies: bool) -> bool:

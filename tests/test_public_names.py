@@ -106,9 +106,3 @@ def test_numpy_integers_are_integers() -> None:
     out = se.replay(paths, "ddc", max_tokens=np.int64(60), **sizes)  # type: ignore[arg-type]
     assert type(out.options.paths) is type(out.window) is type(out.options.parallel) is int
     json.dumps(out.to_json(), allow_nan=False)
-
-
-def test_engine_errors_know_their_request() -> None:
-    error = se.EngineRejected("no", path=3, seed=7, request_id="abc")
-    assert (error.path, error.seed, error.request_id) == (3, 7, "abc")
-    assert isinstance(error, se.SureEnoughError)

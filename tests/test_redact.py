@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -57,15 +56,6 @@ def test_a_redacted_json_body_is_still_json() -> None:
 
 def test_escapes_and_line_breaks_are_removed() -> None:
     assert redact("a\x1b]52;c\x07\nb\ud800").isprintable()
-
-
-@pytest.mark.parametrize(
-    "piece", ["://", "?key", "&token=", "Bearer ", "a@", "sk-", "x-api-key:", "://a", "?" + "k" * 40]
-)
-def test_the_time_is_linear_in_the_text(piece: str) -> None:
-    began = time.perf_counter()
-    redact(piece * (400_000 // len(piece)))
-    assert time.perf_counter() - began < 2
 
 
 @pytest.mark.parametrize(

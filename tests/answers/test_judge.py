@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 
@@ -29,7 +28,7 @@ from sureenough import answers
     ],
 )
 def test_classes(given: list[str | None], expected: list[int | None]) -> None:
-    assert answers.classes(given) == expected
+    assert answers.classes(iter(given)) == expected
 
 
 def test_nothing_is_chained() -> None:
@@ -38,10 +37,6 @@ def test_nothing_is_chained() -> None:
     for order in itertools.permutations(given):
         found = dict(zip(order, answers.classes(order), strict=True))
         assert found["2x+3"] == found["y=2x+3"] != found["2x-y+3=0"]
-
-
-def test_a_generator_will_do() -> None:
-    assert answers.classes(answer for answer in ("1", "2", "1.0")) == [0, 1, 0]
 
 
 def test_an_internal_error_counts_as_different_and_is_logged(
@@ -74,9 +69,12 @@ def test_a_set_is_different_once_one_element_is_certainly() -> None:
     assert not answers.explain(r"(\sqrt{3+2\sqrt2}, 1)", r"(1+\sqrt2, 1)").certain
 
 
-def test_hundreds_of_answers_that_only_exact_arithmetic_tells_apart() -> None:
-    """Values as floats come first: comparing all pairs exactly would take a minute."""
+def test_floats_tell_hundreds_of_answers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing all pairs exactly would take a minute."""
+
+    def exact(*_: object) -> None:
+        raise AssertionError("compared exactly")
+
+    monkeypatch.setattr("sureenough.answers.compare.are_equal", exact)
     given = [rf"\ln(x-9)+\frac{{x+{n}}}{{(x-{n + 1})(y+{n})}}" for n in range(300)]
-    began = time.process_time()
     assert len(set(answers.classes(given))) == 300
-    assert time.process_time() - began < 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sureenough as se
-from sureenough.answers import extract, resolve_kind
+from sureenough.answers import resolve_kind
 from sureenough.answers.json_values import last_json, prepared_schema, validates
 from sureenough.answers.kinds import BUILTIN, Json, Judge, LetterChoice, for_question, offered_letters
 from sureenough.errors import UsageError
@@ -196,29 +195,25 @@ def test_the_laws_of_a_kind(kind: str, texts: list[str], order: random.Random) -
         assert isinstance(judge.grade(one, texts[0]), bool)
 
 
+LONG = 30_000
 REPEATED = [
     "1,", "a, ", "[", "{", '{"', '{"a":', '{"a": 1} ', "[1) ", "```", "Answer: ", "answer", "- a\n", "1 Jan ",
     "2024-01-02 ", "\\boxed{", "(A) ", "1", "e", ".", "-", " ", "\n", "yes ", "\\text{", "**", "[1, ", "```\n",
-    "\u0301\u0315",
+    "\u0301\u0315", "\\boxed{\\boxed{1}", "\\boxed 5 ", "the answer is ", "answer is $", "<think>", "</think>",
+    "<|channel|>", "\\", "#### ", "答案", "选", "option a is ", "\\boxed{1} and ", "the answer is a b c d e ", "$",
+    "answer:**", "1 feet ", "answer:" + " " * LONG, "the answer is" + "\t" * LONG, "\\boxed{" + " " * LONG,
+    "{" * LONG + "}" * LONG, "<|channel|>" + " " * LONG + "final ", "answer: $" + "\\" * LONG,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("math")])
-def test_reading_takes_linear_time(kind: str) -> None:
-    """Four times the text takes at most about four times as long; quadratic work would take sixteen times."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_ends(kind: str) -> None:
+    """Reading takes linear time: with quadratic work, a text of this length would take many minutes."""
     judge = resolve_kind(kind)
     for unit in REPEATED:
-        if _seconds(judge, unit, 20_000) > 0.25:
-            small, large = (min(_seconds(judge, unit, size) for _ in range(2)) for size in (5_000, 20_000))
-            assert large < 0.25 or large < 8 * small, (unit, small, large)
-
-
-def _seconds(judge: Judge, unit: str, size: int) -> float:
-    text = unit * (size // len(unit))
-    start = time.process_time()
-    judge.extract(text)
-    judge.classes([text, text + "x"])
-    return time.process_time() - start
+        text = unit * (2 * LONG // len(unit)) + "5"
+        judge.extract(text)
+        judge.classes([text, text + "x"])
 
 
 @given(st.lists(st.integers(-50, 50), max_size=20))
@@ -379,7 +374,3 @@ def test_classes_by_a_relation_do_not_depend_on_the_order() -> None:
 def test_what_is_not_a_judge_is_refused(make: Callable[[], Judge]) -> None:
     with pytest.raises(UsageError):
         make()
-
-
-def test_extract_knows_every_kind() -> None:
-    assert extract("It is 2024-01-02.", "date") == "2024-01-02"

@@ -115,7 +115,6 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         ("aime24", {"question": "a\x00b", "answer": "2"}, r"line 3: the question holds .*'\\x00'"),
         ("aime24", {"question": "a\x1b[2Jb", "answer": "2"}, r"line 3: .*'\\x1b'"),
         ("aime24", {"question": "a\rb", "answer": "2"}, r"line 3: .*'\\r'"),
-        ("aime24", {"question": "?", "answer": "x+1"}, r"line 3: the answer 'x\+1' is not a number"),
         ("math500", {"question": "?", "answer": r"\frac{1}{2"}, r"line 3: the answer .* cannot be read"),
         ("math500", {"question": "?"}, r"line 3: no answer"),
         ("math500", {"question": "?", "answer": "  "}, r"line 3: no answer"),

@@ -222,18 +222,6 @@ def test_a_missing_model_does_not_print_the_password() -> None:
     assert not any(secret in done.stderr + done.stdout for secret in ("hunter2", "user", "abc", "def;"))
 
 
-HOSTILE = "7\x1b[31m\x1b]52;c;aGk=\x07\x9b2J\x9d0;title\x9c\r\x08\u202e"
-
-
-@pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40"}])
-def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, str]) -> None:
-    done = ask("?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "-v", env=CLEAN | env)
-    assert done.returncode == 0, done.stderr
-    assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
-    for command in ("\x1b[31m", "\x1b]52", "\x07", "\x9b", "\x9d", "\x9c", "\x08", "\u202e"):
-        assert command not in done.stdout + done.stderr
-
-
 def test_standard_input_in_another_encoding_under_a_strict_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9?"), encoding="utf-8", errors="strict"))
     with pytest.raises(UsageError, match="the question is not text in UTF-8: convert it"):

@@ -197,17 +197,3 @@ def test_every_path_in_full() -> None:
     pruned = next(path for path in data["path_list"] if path["fate"] == "pruned")
     text = output.split(f"\nPath {pruned['number']}: ")[1].split("\n", 1)[1].split("\n\nPath ")[0]
     assert len(text.rstrip("\n")) in (pruned["tokens"], pruned["tokens"] - 1), "its text ends at the token of the cut"
-
-
-def test_recorded_text_does_not_control_the_terminal(tmp_path: Path) -> None:
-    rows = pq.read_table(BUILTIN_POOL).slice(0, 20)
-    for column in ("answer", "gold", "question"):
-        hostile = pa.array([f"{column}\x1b]52;c;aGk=\x07\x9b2J"] * len(rows))
-        rows = rows.set_column(rows.schema.get_field_index(column), column, hostile)
-    pq.write_table(rows, tmp_path / "pool.parquet")
-    for words in ([], ["--json"]):
-        text = printed("replay", str(tmp_path / "pool.parquet"), "-q", "1", "-s", "sc", *words)
-        assert "\\x1b]52" in text or "\\u001b]52" in text
-        assert not set("\x1b\x07\x9b") & set(text)
-    message = refused("replay", str(tmp_path / "pool.parquet"), "-q", "\x1b]0;")
-    assert "\x1b" not in message
