@@ -38,7 +38,6 @@ class Dataset:
     make: Callable[[int], list[DatasetProblem]] | None = None  # the questions themselves; the seed may choose them
     template: str | None = None  # by default what the kind of answer asks for
     kind: str = "math"  # of answer, unless a row has its own
-    numeric: bool = False  # every answer is a number
     graded: bool = True  # every question has an answer
     hidden: bool = False  # its authors ask not to publish the questions: they are never printed or stored
 
@@ -90,21 +89,18 @@ AMC23: Final = Dataset(
     "AMC 12 of 2023 (problems (c) MAA)",
     count=40,
     hub=Hub("math-ai/amc23", "test-00000-of-00001.parquet", "80815d37005feb82cd7f8fbc6901d5d3eff43057"),
-    numeric=True,
 )
 AIME24: Final = Dataset(
     "aime24",
     "AIME of 2024, papers I and II (problems (c) MAA)",
     count=30,
     hub=Hub("HuggingFaceH4/aime_2024", "data/train-00000-of-00001.parquet", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"),
-    numeric=True,
 )
 AIME25: Final = Dataset(
     "aime25",
     "AIME of 2025, papers I and II (problems (c) MAA)",
     count=30,
     hub=Hub("math-ai/aime25", "test.jsonl", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
-    numeric=True,
 )
 GPQA_DIAMOND: Final = Dataset(
     "gpqa-diamond",
@@ -122,14 +118,12 @@ GSM8K: Final = Dataset(
     count=1319,
     hub=Hub("openai/gsm8k", "main/test-00000-of-00001.parquet", "740312add88f781978c0658806c59bc2815b9866"),
     read=read_gsm8k,
-    numeric=True,
 )
 ARITH: Final = Dataset(
     "arith",
     "Arithmetic in five levels, made by a program",
     count=200,
     make=lambda seed: load(ARITHMETIC),
-    numeric=True,
 )
 
 DATASETS: Final = {one.name: one for one in (MATH500, AMC23, AIME24, AIME25, GPQA_DIAMOND, GSM8K, ARITH)}
