@@ -50,6 +50,7 @@ def take(page: Page, url: str) -> None:
     page.goto(url)
     page.wait_for_selector("#model option", state="attached")
     page.fill("#question", QUESTION)
+    page.evaluate("document.querySelector('#ask details').open = true")
     page.select_option("#strategy", STRATEGY)
     page.fill("#strategy-options", OPTIONS)
     page.fill("[name=seed]", str(SEED))

@@ -8,10 +8,11 @@ Each pool is replayed by itself, in two orders; "all together" joins the questio
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sureenough.bench.pipeline import ReplaySettings, Source
+from sureenough.bench.pipeline import OpenPool, ReplaySettings, Source
 from sureenough.bench.replay import CellResult, ReplayCell, replay_cells
 from sureenough.bench.score import Row, StrategyRuns, rows
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
@@ -23,8 +24,12 @@ SETTINGS: Final = (RunOptions(), RunOptions(parallel=LIVE_DEFAULTS.parallel, hur
 
 def replayed(pool: str) -> list[CellResult]:
     """The strategies one at a time, then as served."""
-    cells = [ReplayCell(name, name, options) for options in SETTINGS for name in STRATEGIES]
-    (results,) = replay_cells([Source.of(pool)], lambda opened: cells, ReplaySettings(repeats=2), totals_only=True)
+
+    def cells(opened: OpenPool) -> list[ReplayCell]:
+        windowed = [replace(options, window=opened.window) for options in SETTINGS]
+        return [ReplayCell(name, name, options) for options in windowed for name in STRATEGIES]
+
+    (results,) = replay_cells([Source.of(pool)], cells, ReplaySettings(repeats=2), totals_only=True)
     return results
 
 
@@ -48,12 +53,12 @@ def main(pools: list[str]) -> None:
     """Print both tables."""
     results = [replayed(pool) for pool in pools]
     one, served = together(results)
-    heads = "accuracy % | vs `sc`, points | same answer as `sc` % | saved, 16 at once | steps | saved, one at a time"
-    print(f"| strategy | {heads} |")
-    print("|---|---|---|---|---|---|---|")
+    heads = "strategy | accuracy % | vs `sc`, points | same answer as `sc` %"
+    print(f"| {heads} | tokens | saved, 16 at once | steps | saved, one at a time |")
+    print(f"{'|---' * 8}|")
     for alone, row in zip(one, served, strict=True):
         own = f"{difference(row)} | {100 * row.agreement:.1f} [≥ {100 * row.agreement_low:.1f}]"
-        numbers = f"{row.saving:.2f}x | {row.steps:,.0f} | {alone.saving:.2f}x"
+        numbers = f"{row.tokens:,.0f} | {row.saving:.2f}x | {row.steps:,.0f} | {alone.saving:.2f}x"
         print(f"| `{row.strategy}` | {100 * row.accuracy:.1f} | {' | ' if row.strategy == 'sc' else own} | {numbers} |")
     print(f"\n| strategy | {' | '.join(Path(pool).stem for pool in pools)} |\n{'|---' * (len(pools) + 1)}|")
     each = [together([one])[1] for one in results]

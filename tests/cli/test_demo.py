@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_each_question_has_its_line_and_bars(monkeypatch: pytest.MonkeyPatch) ->
         assert [sum(bars[i].count(block) for block in blocks) for i in (0, 1)] == [round(bar * 90 / 480), bar]
         assert bars[1].endswith(" about 480 (estimate)")
         assert max(map(len, line.splitlines() + bars)) <= int(columns)
+
+
+def test_a_machine_that_is_too_slow_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "width", lambda: 200)
+    out = se.replay([se.RecordedPath("5", [0.5] * 30, [5.0] * 30)] * 16, "sure", window=4)
+    line, slow = demo.outcome_lines(replace(out, reason="deadline", full_budget_tokens=None), "6")
+    assert "the deadline passed" in line
+    assert "This machine is slow or busy" in slow
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])

@@ -37,7 +37,7 @@ QUESTIONS: Final = {
 }
 """For the built-in model, with their right answers."""
 PATHS: Final = 16
-DEADLINE: Final = 12.0
+DEADLINE: Final = 20.0
 """Seconds for each question."""
 COMPARED: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 3
@@ -102,12 +102,16 @@ def _ask_live(quiet: bool) -> list[dict[str, Any]]:
 def outcome_lines(out: Outcome, right: str) -> Iterator[str]:
     """The line of `ask`, and a bar of the tokens beside what all paths would take."""
     yield _wrapped(f"{out.brief()} (right: {right})", "  ")
-    full = max(out.full_budget_tokens or 0.0, out.tokens.total)
+    if out.reason == "deadline":
+        yield _wrapped(f"(This machine is slow or busy: {DEADLINE:.0f} seconds were not enough.)", "  ")
+    if not out.full_budget_tokens:
+        return
+    full = max(out.full_budget_tokens, out.tokens.total)
     all_paths = f"all {out.options.paths} paths"
     numbers = {out.strategy: f"{out.tokens.total:,}", all_paths: f"about {roughly(full)} (estimate)"}
     names, room = max(map(len, numbers)), width() - 4 - len(all_paths) - max(map(len, numbers.values()))
     for name, tokens in ((out.strategy, out.tokens.total), (all_paths, full)):
-        yield f"  {name:{names}} {_bar(tokens / full if full else 0.0, room)} {numbers[name]}"
+        yield f"  {name:{names}} {_bar(tokens / full, room)} {numbers[name]}"
 
 
 def comparison_lines(result: Comparison) -> Iterator[str]:
