@@ -92,7 +92,6 @@ class LiveAccount:
             self.reread_cached += cached
 
     def close(self, stream: PathStream) -> None:
-        """The stream of a path is over."""
         self.cut |= stream.closed and stream.requested and not stream.counted
         self.ended |= stream.begun and not stream.closed
         # An engine that watches its paths may have sent nothing of one that it generated.
@@ -166,7 +165,6 @@ class PathStream:
 
     @property
     def truncated(self) -> bool:
-        """Whether its limit of tokens cut it."""
         return self.end.finish == "length"
 
     def watched(self, prompt: Prompt, window: int | None) -> Prompt:
@@ -377,7 +375,6 @@ class LiveRun:
             self.expire("engine")
 
     def fail(self, error: Exception, path: int | None = None) -> None:
-        """End the run with this error."""
         if path is not None and not isinstance(error, SureEnoughError):  # ours say what to do
             error.add_note(f"This ended the run, at path {path}.")
         self.error = self.error or error
@@ -398,13 +395,11 @@ class LiveRun:
         return self.tasks.create_task(handled(), name=f"path {path}, {name}")
 
     async def end_search(self, number: int, text: str, truncated: bool) -> None:
-        """The search for a path is over."""
         if truncated:
             self.carry_out(PathReport(number, truncated=True), ())
         await self.vote(number, text, truncated, None)
 
     async def grow(self, stream: PathStream, held: bool) -> None:
-        """Stream one path to its end, to its cancel, or to the error that loses it."""
         try:
             with self.handled(stream.number, stream.start.seed):
                 if held:
@@ -443,7 +438,6 @@ class LiveRun:
         await self.vote(number, stream.text, stream.truncated, summary)
 
     async def vote(self, number: int, text: str, truncated: bool, summary: Summary | None) -> None:
-        """A path ended by itself: the answer in its text."""
         answer, note = await extract_in_run(self.judge, text)
         self.account.note(note)
         if answer is None:

@@ -32,8 +32,6 @@ Observer = Callable[[ObservedEvent, Sequence[Action], Snapshot], None]
 
 
 class Transcript(NamedTuple):
-    """A path and its text."""
-
     path: int
     text: str
     tokens: int = 0

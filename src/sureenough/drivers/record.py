@@ -53,14 +53,11 @@ class _InProcess(NamedTuple):
 
 @asynccontextmanager
 async def in_process(engine: Engine, *, parallel: int, calls: int) -> AsyncIterator[OpenExecutor]:
-    """One engine, used by this process."""
     async with engine.open(parallel=parallel) as ready:
         yield _InProcess(ready, calls)
 
 
 class RecordQuestion(NamedTuple):
-    """A question to record."""
-
     id: str
     prompt: Prompt
     gold: str | None = None
@@ -70,14 +67,11 @@ class RecordQuestion(NamedTuple):
     kind: str | None = None  # of answer, if it is not that of the whole pool
 
     def without_paths(self) -> Question:
-        """What a pool keeps of it beside its paths."""
         return Question(self.id, self.gold, self.level, [], self.text, self.kind)
 
 
 @dataclass(slots=True)
 class RecordResult:
-    """What a recording added."""
-
     paths: int = 0
     tokens: int = 0
     prompt_tokens: int = 0
@@ -162,8 +156,7 @@ async def sample_path(
         if engine.servers == 1:
             raise
         sampled = await _sample_once(engine, question, number, seed, seconds)
-    path, prompt_tokens = sampled
-    return path if keep_text else replace(path, text=None), prompt_tokens
+    return sampled if keep_text else (replace(sampled[0], text=None), sampled[1])
 
 
 async def _sample_once(

@@ -28,7 +28,6 @@ class _RunningPath(NamedTuple):
     end: Ended
 
     def tokens_after(self, tick: int) -> int:
-        """Its tokens once that tick has passed."""
         return max(0, min(self.tokens, tick - self.start))
 
 
@@ -65,7 +64,6 @@ class _FastReplay:
         return ticks
 
     def next_end(self) -> None:
-        """Go to the next end of a path and report it."""
         tick, number = heapq.heappop(self.ends)
         self.tick, self.turn = tick, number
         start, tokens, end = self.running.pop(number)

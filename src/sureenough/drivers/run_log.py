@@ -49,8 +49,6 @@ BranchNumber = Annotated[int, Meta(ge=0, lt=1 << 16)]
 
 
 class RunHead(TypedDict, total=False):
-    """What the run is."""
-
     id: str
     question: str
     model: str
@@ -60,8 +58,6 @@ class RunHead(TypedDict, total=False):
 
 
 class BranchChange(TypedDict, total=False):
-    """The fields of a branch of a search that have changed."""
-
     branch: Required[BranchNumber]
     parent: BranchNumber | None  # the branch that it continues; None: it begins the path
     round: BranchNumber  # branches of a round are sampled side by side
@@ -97,8 +93,6 @@ class StopTest(TypedDict):
 
 
 class RunSummary(TypedDict, total=False):
-    """The fields of the run that have changed."""
-
     phase: str
     budget: int
     warmup: int
@@ -118,8 +112,6 @@ class RunSummary(TypedDict, total=False):
 
 
 class PathTokens(TypedDict):
-    """A path's text, token by token."""
-
     path: PathNumber
     texts: list[str]
     confidence: list[float | None]  # empty if it is not known for every piece of text
@@ -182,7 +174,6 @@ class RunView:
         self.result, self.error = line.get("result", self.result), line.get("error", self.error)
 
     def answer(self, path: int) -> str:
-        """The answer of a path, as votes name it."""
         return self.paths.get(path, new_path(path))["answer"] or ""
 
     def seconds(self) -> tuple[float, float]:
@@ -200,7 +191,6 @@ def _with_changes(branches: list[BranchChange], changes: list[BranchChange]) -> 
 
 
 def new_path(number: int) -> PathChange:
-    """A path before its first change."""
     return {"path": number, "warmup": False, "tokens": 0, "fate": None, "tier": None, "answer": None,
             "counted": False, "vote": None, "points": []}  # fmt: skip
 
@@ -251,7 +241,6 @@ class RunLogWriter:
         self._write(line)
 
     def text(self, path: int) -> PathTokens | None:
-        """The text of one path so far; None if it has none."""
         log = self._paths.get(path)
         return log.to_json(path) if log is not None and log.texts else None
 
@@ -363,14 +352,12 @@ class PathLog:
                 self.tree.receive(event)
 
     def grow(self, actions: Sequence[Extend | Adopt]) -> None:
-        """Take in what the search for this path does next."""
         for action in actions:
             if isinstance(action, Adopt):
                 self.adopt(action.growth)
         self.tree.grow(actions)
 
     def changes(self, window: int, *, grown: bool) -> Json:
-        """What no line has yet."""
         change: Json = {}
         if self.window not in (0, window):
             self.redraw(window)
@@ -407,7 +394,6 @@ class PathLog:
             self.texts[-1:] = ["".join([*self.texts[-1:], growth.text])]
 
     def redraw(self, window: int) -> None:
-        """Form all points anew: the session has chosen its window."""
         self.window, self.written = window, 0
         stride = stride_of(window)
         self.points = [self.mean(end) for end in range(stride, len(self.conf) + 1, stride)]
@@ -451,8 +437,6 @@ class _Branch:
 
 
 class SearchTree:
-    """The search of one path."""
-
     def __init__(self) -> None:
         self._branches: list[_Branch] = []
         self._rounds = 0
@@ -460,7 +444,6 @@ class SearchTree:
         self._changed: set[int] = set()
 
     def receive(self, event: Sampled | Extended) -> None:
-        """Take in an event of this path."""
         if event.branch >= len(self._branches):
             return
         branch = self._branches[event.branch]
@@ -471,7 +454,6 @@ class SearchTree:
         self._changed.add(event.branch)
 
     def grow(self, actions: Sequence[Extend | Adopt]) -> None:
-        """Take in what the search for this path does next."""
         for action in actions:
             if isinstance(action, Adopt):
                 self._adopted += action.growth.text
@@ -504,7 +486,6 @@ class SearchTree:
             number = self._branches[number].parent
 
     def changes(self) -> list[dict[str, Any]]:
-        """The changed fields of every branch that is different since the last call."""
         changes = []
         for number in sorted(self._changed):
             branch = self._branches[number]

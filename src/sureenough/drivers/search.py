@@ -24,8 +24,6 @@ TEMPLATE_TOKENS: Final = 4
 
 
 class Branch:
-    """One continuation while it grows."""
-
     def __init__(self) -> None:
         self._tokens: list[Token] = []
         self._logprobs: list[float] = []
@@ -102,8 +100,6 @@ class PromptGrowth:
 
 
 class LiveSearch:
-    """The searches of a live run, and their branches."""
-
     def __init__(self, run: LiveRun) -> None:
         self._run = run
         self._places = asyncio.Semaphore(run.session.options.parallel)  # of branches
@@ -127,18 +123,15 @@ class LiveSearch:
         task.add_done_callback(tasks.discard)
 
     def cancel(self, path: int) -> None:
-        """Close all branches of a path."""
         self._texts.pop(path, None)
         for task in self._tasks.pop(path, ()):
             task.cancel()
 
     async def _compute(self, action: Compute) -> None:
-        """Carry out a computation, off the event loop."""
         result = await asyncio.to_thread(action.computation.result)
         self._run.receive(Computed(action.path, result), action.path)
 
     def close(self) -> None:
-        """Close all branches of all paths."""
         for path in list(self._tasks):
             self.cancel(path)
 

@@ -62,8 +62,6 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtendOptions:
-    """How a beginning is continued."""
-
     max_tokens: int
     stop: tuple[str, ...] = ()  # texts at which it ends; they are not part of the continuation
     temperature: float | None = None  # None: the engine's

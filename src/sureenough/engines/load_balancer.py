@@ -40,7 +40,6 @@ received. Whose fault a refusal is shows when another server begins the same req
 
 
 def fate_of(error: EngineError) -> Fate:
-    """How a request ended that raised this error."""
     if isinstance(error, EngineUnavailable):
         return "gone"
     return "refused" if isinstance(error, EngineRejected | MissingLogprobs) else "failed"
@@ -87,7 +86,6 @@ class ServerLoad:
             self.skip()
 
     def skip(self) -> None:
-        """Give it no path for a while."""
         self._skipped_until = monotonic() + SKIP_SECONDS
         self.prompts.clear()  # a server that has died has forgotten them
 
@@ -190,7 +188,6 @@ class _Attempts:
         return any(load.available for n, load in enumerate(self._loads) if n != index and n not in self.tried)
 
     def add(self, index: int, fate: Fate) -> bool:
-        """An engine did not begin the path. Whether another is to be tried."""
         if fate != "gone" and not self.another(index):
             return False
         self.tried.add(index)

@@ -70,8 +70,6 @@ LARGE_BLOCK: Final = 1 << 17
 
 
 class RequestMiddleware:
-    """The outermost ASGI application."""
-
     def __init__(self, app: ASGIApp, state: ServerState, routes: Sequence[Route]) -> None:
         self.app, self.state, self.routes = app, state, routes
         settings = state.settings
@@ -79,7 +77,6 @@ class RequestMiddleware:
         self._hosts = [name.lower() for name in ("localhost", settings.host, socket.gethostname(), *settings.hosts)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the request, handle it, and turn errors into responses."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -114,7 +111,6 @@ class RequestMiddleware:
             log.info("%s %s %s %.3f s", scope["method"], route, status or CLIENT_CLOSED, seconds)
 
     def check(self, scope: Scope) -> None:
-        """Raise an ApiError if this request is not admitted."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         if "transfer-encoding" in headers and "content-length" in headers:  # a second request may hide in the first
             message = "A request has a Content-Length or a Transfer-Encoding, not both."
@@ -293,7 +289,6 @@ class DrainingServer(uvicorn.Server):
         self._state, self._ready = state, ready
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """The handler of SIGINT and SIGTERM."""
         self.signals += 1
         self.should_exit = True
 

@@ -85,7 +85,6 @@ class Backend:
         return text
 
     async def models(self) -> list[str]:
-        """The models that are offered."""
         return list(self.offered)
 
     async def ready(self) -> bool:
@@ -141,7 +140,6 @@ class Run:
         self._watchers = 0
 
     def stop(self) -> None:
-        """End the run with the vote so far."""
         cancel_once(self.task)
 
     async def answer(self) -> str | None:
@@ -194,7 +192,6 @@ class ServerState:
     def __init__(self, settings: ServerSettings, backend: Backend | None = None) -> None:
         self.settings, self.reader = settings, RequestReader(settings)
         self.backend = backend or Backend()
-        self._has_backend = backend is not None
         self.requests = 0  # that hold a slot
         self.runs: set[asyncio.Task[RunResult]] = set()  # in progress
         self.watched: dict[str, Run] = {}  # by ids that cannot be guessed
@@ -214,7 +211,7 @@ class ServerState:
         await asyncio.to_thread(self.kept.remove_parts)
         await asyncio.to_thread(_preload)
         async with AsyncExitStack() as stack:
-            if not self._has_backend:
+            if type(self.backend) is Backend:
                 from sureenough.server.upstream import open_upstream  # other backends need none of it
 
                 self.backend = await stack.enter_async_context(open_upstream(self.settings))
@@ -245,11 +242,12 @@ class ServerState:
             raise ApiError(429, message, code="rate_limit_exceeded", headers={"Retry-After": "1"})
         self.requests += 1
         slot = ExitStack()
-        slot.callback(self._release)
-        return slot
 
-    def _release(self) -> None:
-        self.requests -= 1
+        @slot.callback
+        def release() -> None:
+            self.requests -= 1
+
+        return slot
 
     def start(self, request: ConsensusRequest, slot: ExitStack, *observers: Observer, watched: bool = False) -> Run:
         """Start a run. Cancelling its task closes every path and gives the vote so far.
@@ -324,7 +322,6 @@ class ServerState:
             self.windows.setdefault(request.model, out.window)
 
     def stop_runs(self) -> None:
-        """End every run with the vote so far."""
         for task in list(self.runs):
             cancel_once(task)
 

@@ -43,12 +43,8 @@ class KeptRun:
         return end.get("result", {}).get("answer")
 
     async def text(self, number: int) -> PathTokens | None:
-        """The text of one path; None if it has none."""
-        return await asyncio.to_thread(self._text, number)
-
-    def _text(self, number: int) -> PathTokens | None:
         texts = (line["text"] for _, line in read_log(self.file) if "text" in line)
-        return next((text for text in texts if text["path"] == number), None)
+        return await asyncio.to_thread(lambda: next((text for text in texts if text["path"] == number), None))
 
     async def events(self) -> AsyncGenerator[bytes]:
         """Its log as server-sent events, without the texts, which a page requests one by one."""
@@ -61,8 +57,6 @@ class KeptRun:
 
 
 class KeptRuns:
-    """A folder of kept runs."""
-
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
@@ -83,7 +77,6 @@ class KeptRuns:
                     part.unlink()
 
     def find(self, name: str) -> KeptRun:
-        """A kept run by its id."""
         file = None if self.folder is None or not NAME.fullmatch(name) else self.folder / f"{name}{SUFFIX}"
         if file is None or not file.is_file():
             raise ApiError(404, "This run does not exist; runs are kept only with --keep-runs.", code="run_not_found")

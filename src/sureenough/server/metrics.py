@@ -97,7 +97,6 @@ class ServerMetrics:
         return {"requests": len(ranked), "mean": fmean(ranked), "p95": ranked[ceil(0.95 * len(ranked)) - 1]}
 
     def count_run(self, out: Outcome) -> None:
-        """Count a run that has an outcome, its tokens and its paths."""
         self._count(out.reason, out.tokens, started=out.started, pruned=out.pruned, failed=out.failed)
 
     def count_failed_run(self, last: Snapshot) -> None:

@@ -70,8 +70,6 @@ async def respond(state: ServerState, api: Api, body: dict[str, Any], slot: Exit
 
 
 class ConsensusResponse:
-    """An ASGI application for one request."""
-
     def __init__(self, state: ServerState, request: ConsensusRequest, slot: ExitStack) -> None:
         self.state, self.request, self.slot = state, request, slot
         self.reply = ResponseWriter(request) if request.api == "responses" else ReplyWriter(request)
@@ -159,7 +157,6 @@ class ReplyWriter:
         self.created = int(time.time())
 
     def whole(self, result: RunResult) -> dict[str, Any]:
-        """The reply without streaming."""
         fields, finish_reason = read_result(self.request, result)
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish_reason, "logprobs": None}
         choice |= {"message": {"role": "assistant", **fields}} if self.request.chat else fields
@@ -168,7 +165,6 @@ class ReplyWriter:
         return self._envelope(kind, [choice]) | costs
 
     def opening(self) -> bytes:
-        """The first chunk of a chat."""
         return self._chunk({"role": "assistant", "content": ""}) if self.request.chat else b""
 
     def progress(self, line: str) -> bytes:
@@ -178,7 +174,6 @@ class ReplyWriter:
         return progress_comment(self.request, line)
 
     def closing(self, result: RunResult) -> Iterator[bytes]:
-        """The winning text, the reason why it ends, and the cost."""
         fields, finish_reason = read_result(self.request, result)
         for name in ("reasoning_content", "content", "text"):
             yield from (self._chunk({name: piece}) for piece in pieces(fields.get(name) or ""))
@@ -193,7 +188,6 @@ class ReplyWriter:
         yield DONE
 
     def failure(self, error: ApiError) -> bytes:
-        """The end of a stream whose run failed."""
         return sse_event(error.body())
 
     @property
@@ -219,7 +213,6 @@ class ResponseWriter:
         self._events = 0
 
     def whole(self, result: RunResult) -> dict[str, Any]:
-        """The reply without streaming."""
         fields, finish_reason = read_result(self.request, result)
         status, cost = "incomplete" if finish_reason == "length" else "completed", usage(result.outcome)
         tokens = {
@@ -256,7 +249,6 @@ class ResponseWriter:
         yield self._event(f"response.{response['status']}", response=response)
 
     def failure(self, error: ApiError) -> bytes:
-        """The end of a stream whose run failed."""
         detail = error.body().error
         failed = {"code": detail.code or detail.type, "message": detail.message}
         return self._event("response.failed", response=self._envelope("failed") | {"error": failed})
@@ -325,7 +317,6 @@ def read_result(request: ConsensusRequest, result: RunResult) -> tuple[dict[str,
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in the pieces in which it is streamed."""
     return (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
 
 
@@ -335,7 +326,6 @@ def progress_comment(request: ConsensusRequest, line: str) -> bytes:
 
 
 def _finish_reason(result: RunResult, path_tokens: int | None) -> str:
-    """OpenAI's word for the reason why a text ends."""
     out, path = result
     if path is not None and (path.truncated or (path_tokens is not None and path.tokens >= path_tokens)):
         return "length"
@@ -364,7 +354,6 @@ def usage(out: Outcome) -> dict[str, Any]:
 
 
 def consensus_details(result: RunResult) -> dict[str, Any]:
-    """The `sureenough` object of a reply."""
     out = result.outcome.to_json()
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
              "steps", "paths", "window", "window_paths", "parallel", "hurry",

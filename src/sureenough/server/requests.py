@@ -235,8 +235,6 @@ def _token_limits(bounds: Meta, *names: str) -> list[tuple[str, Any, None]]:
 
 @dataclass(frozen=True, slots=True)
 class ConsensusRequest:
-    """A question, and how its paths are sampled."""
-
     model: str  # the upstream's name of it
     name: str  # as the client wrote it, with the strategy
     strategy: Strategy
@@ -253,12 +251,10 @@ class ConsensusRequest:
 
     @property
     def chat(self) -> bool:
-        """Whether it consists of messages, not of a text to complete."""
         return self.api != "completions"
 
     @property
     def path_tokens(self) -> int | None:
-        """The most tokens of a path."""
         limit: int | None = self.sampling.get("max_path_tokens")
         return limit
 
@@ -296,8 +292,6 @@ def _is_nested_deeper(value: Any, levels: int) -> bool:
 
 
 class RequestReader:
-    """Reads requests for a consensus under one server's settings."""
-
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.types = RequestTypes.within(settings.limits)
@@ -317,7 +311,6 @@ class RequestReader:
             raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
 
     def read(self, body: dict[str, Any], *, api: Api, template: str) -> ConsensusRequest:
-        """The request, or a 400 response that names the field."""
         if api != "responses":
             return self._read(body, body, api, template)
         chat = self._as_chat(body)
@@ -434,7 +427,6 @@ class RequestReader:
 
 
 def _check_fields(body: dict[str, Any], unsupported: Mapping[str, tuple[str, Any]], known: Collection[str]) -> None:
-    """Refuse fields that a vote cannot serve, and unknown ones."""
     for name, (why, default) in unsupported.items():
         if not _changes_nothing(body.get(name), default):
             message = f"{name} cannot be used with a strategy: {why}; use the plain model name to pass it through."
@@ -472,7 +464,6 @@ def _messages(items: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _content(content: Any, param: str) -> Any:
-    """The content of a message: a text, or parts that are texts."""
     if isinstance(content, str):
         return content
     texts = []

@@ -50,7 +50,6 @@ def sse_comment(text: str = "") -> bytes:
 
 
 def start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
-    """The ASGI message with a response's head."""
     return {"type": "http.response.start", "status": status, "headers": headers}
 
 
@@ -103,7 +102,6 @@ def cancel_once(task: asyncio.Task[Any]) -> None:
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         cancel_once(task)
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,7 +149,6 @@ def upstream_key_rejected() -> ApiError:
 
 
 def unknown_model(model: str, detail: str = "") -> ApiError:
-    """A 404 response in OpenAI's wording."""
     return ApiError(404, f"The model '{model}' does not exist{detail}.", code="model_not_found", param="model")
 
 

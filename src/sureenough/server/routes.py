@@ -64,8 +64,6 @@ class Endpoint(NamedTuple):
 
 
 class Routes:
-    """The handlers of one server."""
-
     def __init__(self, state: ServerState, prefix: str = "") -> None:
         """Take the path below which another server has these routes, if one has."""
         self.state, self._prefix = state, prefix
@@ -115,7 +113,6 @@ class Routes:
             return self.state.backend.passthrough(api, raw, slot.pop_all())
 
     async def _read_body(self, request: Request) -> tuple[bytes, dict[str, Any]]:
-        """The body as bytes and as JSON."""
         if self.state.settings.view_only:
             raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
         raw = await self._read(request)
@@ -174,10 +171,7 @@ class Routes:
         return Response(page, media_type="text/html", headers=NOT_KEPT)
 
     async def file(self, request: Request) -> Response:
-        """A script, style sheet or image of the page."""
-        return self._file(request.path_params["file"])
-
-    def _file(self, name: str) -> Response:
+        name = request.path_params["file"]
         if not re.fullmatch(r"[A-Za-z][\w.-]*", name) or not (PAGE / name).is_file():
             raise ApiError(404, "This file does not exist.")
         media_type = MEDIA_TYPES.get(name.rpartition(".")[2], "text/plain")
@@ -210,7 +204,6 @@ class Routes:
         return json_response({"learned": learned_signals(self.state.learned), "latency": self.state.metrics.latency()})
 
     async def start_run(self, request: Request) -> Response:
-        """Start a run that a page watches; the body is that of a chat completion with a strategy."""
         if self.state.settings.replica:
             raise ApiError(501, REPLICATED, code="replicated")
         with self.state.slot() as slot:
@@ -219,13 +212,11 @@ class Routes:
         return json_response({"id": run.id}, 201)
 
     async def list_runs(self, request: Request) -> Response:
-        """The runs that were kept, and bench reports."""
         kept = self.state.kept
         runs, reports = await asyncio.to_thread(lambda: (kept.listed(), kept.reports()))
         return json_response({"runs": runs, "reports": reports, "keeping": kept.folder is not None})
 
     async def agreement(self, request: Request) -> Response:
-        """Whether two runs have the same answer; null if one of them has none (yet)."""
         agree = await self.state.agree(request.path_params["id"], request.path_params["other"])
         return json_response({"agree": agree})
 
@@ -246,7 +237,6 @@ class Routes:
         return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def events(self, request: Request) -> ASGIApp:
-        """A run's log so far, then each new line."""
         parts = (await self.state.find(request.path_params["id"])).events()
 
         async def until_closed(scope: Scope, receive: Receive, send: Send) -> None:

@@ -147,11 +147,9 @@ class ServerSettings:
 
     @property
     def local(self) -> bool:
-        """Whether the upstream is a model on this machine."""
         return self.upstream is None and self.engine is None
 
     def run_options(self) -> RunOptions:
-        """The run options of a request that sets none."""
         return RunOptions(
             paths=self.paths, parallel=self.parallel, hurry=self.hurry, window=self.window,
             max_tokens=self.limits.tokens, deadline=self.limits.seconds,

@@ -76,7 +76,6 @@ class ToolCall(NamedTuple):
 
 
 def tool_calls(text: str) -> list[ToolCall]:
-    """The calls at the end of a path's text."""
     parts = (part.partition("\n") for part in text.split(TOOL_CALL)[1:])
     return [ToolCall(name.strip(), arguments.strip() or "{}") for name, _, arguments in parts]
 
@@ -109,7 +108,6 @@ class ToolJudge(KeyedKind):
         return len(self.called) > 1 or () in self.called
 
     def refuse_disagreement(self) -> None:
-        """Refuse the request if its paths disagree."""
         if self.disagreement:
             names = sorted(" and ".join(names) or "no tool" for names in self.called)
             raise bad_request(
@@ -135,7 +133,6 @@ def _tool_judge(tools: Any, chat: bool) -> ToolJudge:
 
 
 def tool_call_objects(text: str) -> list[dict[str, Any]]:
-    """The calls of the winning path in OpenAI's shape."""
     return [
         {"id": f"call_{secrets.token_urlsafe(18)}", "type": "function", "function": call._asdict()}
         for call in tool_calls(text)

@@ -72,8 +72,6 @@ class Recent(Generic[T]):
 
 
 class UpstreamServer(NamedTuple):
-    """One server, with its connections open."""
-
     paths: OpenAIConnection
     single: OpenAIConnection  # of single requests, each on a connection of its own
     load: ServerLoad
@@ -94,7 +92,6 @@ class Upstream(Backend):
         self._responds = Recent(READY_SECONDS, self._probe)
 
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
-        """The engine for one request."""
         if self._engine is not None:
             return self._engine
         base = self._servers[0].paths.engine
@@ -173,7 +170,6 @@ class Upstream(Backend):
         return text
 
     async def models(self) -> list[str]:
-        """The models that are offered: those of the settings, else those that the upstream lists."""
         return list(self.offered) if self.offered or not self._servers else (await self._listed.get())[1]
 
     async def _list(self) -> tuple[str, list[str]]:
@@ -216,7 +212,6 @@ class Upstream(Backend):
 
 @asynccontextmanager
 async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
-    """The upstream of these settings, for as long as the server runs."""
     # The most paths of all requests, one connection for each request that is passed through, and a few for probes.
     at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
     judge = resolve_kind(settings.kind)

@@ -70,16 +70,13 @@ class Local(ClosedEngine):
 
     @property
     def builtin(self) -> bool:
-        """Whether this is the model that comes with the package."""
         return self.model is None
 
     @property
     def name(self) -> str:
-        """The model's name in tables and pools."""
         return reasoner.NAME if self.model is None else str(self.model)
 
     def wire(self, url: str = "http://127.0.0.1/v1", key: str | None = None) -> OpenAI:
-        """The same settings as a client of the server at this address."""
         names = ("temperature", "top_p", "max_path_tokens", "chat", "k", "window", "timeouts")
         settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         settings |= {"metrics": True, "proxies": False, "reuse": False}  # llama.cpp closes connections that are reused
@@ -168,14 +165,12 @@ class LocalConnection(SharedEngine):
         return await self.connection.generated_tokens() if alone else None
 
     async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        """Generate one path, if it fits the context."""
         await self._check_size(prompt)
         async with aclosing(self.connection.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     async def _check_size(self, prompt: Prompt) -> None:
-        """Refuse a question that leaves a path too little context."""
         key = json.dumps(prompt.messages)
         async with self._measuring:
             if key not in self._sizes:
@@ -211,7 +206,6 @@ class LocalConnection(SharedEngine):
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

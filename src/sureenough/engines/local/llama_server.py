@@ -25,8 +25,6 @@ INSTALL: Final = "the local engine needs the package xllamacpp: pip install 'sur
 
 @dataclass(frozen=True, slots=True)
 class LlamaServerOptions:
-    """The model and the sizes of a server."""
-
     file: Path
     slots: int
     slot: int  # tokens of context per slot
@@ -111,7 +109,6 @@ def _stop(servers: list[LlamaServer]) -> None:
 
 @atexit.register
 def stop_all() -> None:
-    """Stop every server, used or not."""
     with _lock:
         _stop(list(_running))
 
@@ -135,7 +132,6 @@ def _library() -> Any:
 
 
 def parameters(params: Any, plan: LlamaServerOptions, key: str) -> Any:
-    """llama.cpp's settings for a plan."""
     params.api_keys = [key]
     params.model.path, params.model_alias = str(plan.file), {plan.file.stem}  # the name in replies, without its folder
     params.n_parallel, params.n_ctx = plan.slots, plan.slots * plan.slot  # the slots share it evenly
@@ -173,5 +169,4 @@ def available(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
 
 
 def shown(size: float) -> str:
-    """Bytes as text, such as 2.5 GB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -139,8 +139,6 @@ T = TypeVar("T")
 
 
 class HubFile(NamedTuple):
-    """A repository, and the file in it if one is named."""
-
     repository: str
     file: str | None
 
@@ -193,7 +191,6 @@ def choose_file(files: list[str], name: HubFile) -> str:
 
 
 def _call_hub(name: HubFile, call: Callable[[], T]) -> T:
-    """The result of a call to the hub, or an error of our own."""
     from huggingface_hub import errors
 
     try:

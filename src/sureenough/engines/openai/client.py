@@ -54,8 +54,6 @@ _LINE: Final = re.compile(
 
 
 class ServerCounters(NamedTuple):
-    """A server's counters at one moment."""
-
     generated: int
     running: int
 
@@ -75,8 +73,6 @@ SHORT_WAIT: Final = 2.0
 
 
 class OpenAIConnection(Engine):
-    """An `OpenAI` engine with its connections open."""
-
     def __init__(self, engine: OpenAI, transport: Transport, address: URL, errors: ServerErrors) -> None:
         self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
         self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
@@ -231,7 +227,6 @@ class OpenAIConnection(Engine):
     async def read(
         self, body: bytes, parser: ReplyParser, watch: WatchedPath | None = None
     ) -> AsyncGenerator[Part, None]:
-        """Send one request and parse its response into chunks."""
         from sureenough.engines.openai.http import READ_PIECE
 
         limits, loop = self.engine.timeouts, asyncio.get_running_loop()
@@ -283,7 +278,6 @@ class OpenAIConnection(Engine):
         return self.address.with_path(path, keep_query=True)
 
     async def _check(self, response: aiohttp.ClientResponse) -> None:
-        """Refuse responses that are not streams of events."""
         if response.status != 200:
             body = await self.transport.read_body(response, LARGEST_ERROR)
             raise self._refusal(response.status, body, response.headers)
@@ -310,7 +304,6 @@ class Timeouts:
 
 
 def check_sampling(temperature: float, top_p: float) -> None:
-    """Refuse values with which no server can sample."""
     if not 0 <= temperature < inf:
         raise UsageError(
             f"temperature is {temperature}; it must be a finite number of at least 0", argument="temperature"
@@ -364,7 +357,6 @@ class OpenAI(ClosedEngine):
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:
-        """Open up to this many connections."""
         from sureenough.engines.openai.http import Transport  # aiohttp takes a fifth of a second to import
 
         key, address = api_key(self.api_key), parse_url(self.base_url)
@@ -388,6 +380,5 @@ class OpenAI(ClosedEngine):
         return self.model
 
     def sampling(self) -> dict[str, Any]:
-        """The sampling parameters of the request."""
         limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
         return {"temperature": self.temperature, "top_p": self.top_p, **limit, **self.extra}

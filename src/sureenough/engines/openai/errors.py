@@ -203,7 +203,6 @@ class ServerErrors:
         return text
 
     def refusal(self, status: int, body: bytes, headers: Mapping[str, str], *, model: str, k: int) -> EngineError:
-        """The error for a status other than 200."""
         request_id = self.clean(headers.get("x-request-id", ""))[:100] or None
         text = self.clean(_message(body))[:LONGEST_TEXT].rstrip(".")  # cut last: half a secret is not recognised
         message = f"{self.shown} answered {status}" + (f": {text}" if text else "")
@@ -233,7 +232,6 @@ class ServerErrors:
         return EngineRejected(message, request_id=request_id, status=status)
 
     def unreachable(self, error: TransportError) -> EngineUnavailable:
-        """No connection, or none that lasted until the first token."""
         reason = self.clean(str(error)) or type(error).__name__
         fix = "is the server running, and is the URL right?" if isinstance(error, ConnectError) else "try again"
         if "CERTIFICATE_VERIFY_FAILED" in reason:
@@ -245,7 +243,6 @@ class ServerErrors:
         return EngineUnavailable(f"no response from {self.shown}{via} ({reason}); {fix}")
 
     def stalled(self, seconds: float, begun: bool) -> EngineError:
-        """The server sent nothing within a time limit."""
         if begun:
             return EngineError(f"{self.shown} sent nothing for {seconds:g} s in the middle of a path (limit: stall)")
         return EngineUnavailable(
@@ -254,16 +251,13 @@ class ServerErrors:
         )
 
     def broken_off(self, error: Exception | None) -> EngineError:
-        """The stream ended after the first token and before the path's end."""
         reason = f" ({self.clean(str(error)) or type(error).__name__})" if error is not None else ""
         return EngineError(f"{self.shown} broke off in the middle of a path{reason}")
 
     def invalid_reply(self, error: InvalidReply) -> EngineError:
-        """A reply that cannot be read."""
         return EngineError(f"{error.reason} {self.clean(error.quoted)[:LONGEST_TEXT]!r}")  # cut last, as in `refusal`
 
     def wrong_protocol(self, content_type: str) -> EngineRejected:
-        """A response that is not a stream of events."""
         return EngineRejected(
             f"{self.shown} answered with {self.clean(content_type)[:100] or 'no content type'} instead of "
             "text/event-stream, a stream of events; is this an OpenAI-compatible server, and does the URL end in /v1?"

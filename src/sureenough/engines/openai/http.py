@@ -38,8 +38,6 @@ _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector) 
 
 
 class FetchedResponse(NamedTuple):
-    """A response that was read whole."""
-
     status: int
     body: bytes
 
@@ -55,7 +53,6 @@ class Turns:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     async def take(self, size: int) -> None:
-        """Wait until so many bytes may be parsed."""
         loop = asyncio.get_running_loop()
         if self._left is None:
             self._left = TURN_BYTES
@@ -155,7 +152,6 @@ class Transport:
             response.close()
 
     async def fetch(self, method: str, url: URL, body: bytes | None = None, *, seconds: float) -> FetchedResponse:
-        """A response read whole, within a time and a size."""
         try:
             async with asyncio.timeout(seconds), self.request(method, url, body) as response:
                 content = await self.read_body(response, LARGEST_BODY + 1)
@@ -167,7 +163,6 @@ class Transport:
 
     @staticmethod
     async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
-        """The first bytes of a body, up to the limit."""
         pieces, size = [], 0
         while size < limit and (piece := await response.content.readany()):
             pieces.append(piece)

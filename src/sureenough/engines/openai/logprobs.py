@@ -66,12 +66,10 @@ def enough(received: int, k: int) -> bool:
 
 
 def floored(value: float) -> float:
-    """A log-probability limited to the range from -100 to 0."""
     return FLOOR if isnan(value) else min(max(value, FLOOR), 0.0)
 
 
 def too_few(received: int, k: int) -> str:
-    """The message for a server that sends fewer candidates than requested."""
     what = f"only {received} candidates per token" if received else "no log-probabilities"
     return f"the server sent {what}, and the request was for {k}. {FIXES.format(k=k)}"
 
@@ -89,7 +87,6 @@ class RepeatCounter:
         self.tokens = self.repeats = 0
 
     def add(self, columns: Sequence[Sequence[float]]) -> None:
-        """Count the candidates of the tokens of a chunk."""
         self.tokens += len(columns)
         for values, following in pairwise(columns):
             if values == following and values and max(values) < 0.0:
@@ -97,5 +94,4 @@ class RepeatCounter:
 
     @property
     def repeated(self) -> bool:
-        """Whether too many tokens have the candidates of the token before."""
         return self.tokens >= self.LEAST and self.repeats * 4 > self.tokens

@@ -118,7 +118,6 @@ class MessageText:
         self._call = -1  # the tool call that grows
 
     def add(self, choice: Choice) -> str:
-        """The text that an event adds."""
         delta = choice.delta
         if delta is None:
             text = choice.text or ""
@@ -347,7 +346,6 @@ class ReplyParser:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the path so far."""
         return self._counter.tokens
 
     @property
@@ -357,12 +355,10 @@ class ReplyParser:
 
     @property
     def full(self) -> bool:
-        """Whether the limit was exceeded before the server ended the path."""
         return self._beyond > 0
 
     @property
     def completion_tokens(self) -> int | None:
-        """Tokens of the reply by the server's own count, if it sends one."""
         return token_counts(self._usage)[1]
 
     def leave_to(self, watch: WatchedPath) -> None:
@@ -388,7 +384,6 @@ class ReplyParser:
             self.error = None  # from now on it refers to frames, and these to the parser and all that it received
 
     def end_of_stream(self) -> None:
-        """Parse what is left when the response ends."""
         for data in [] if self.full else self._events.end():
             self.receive(data)
 

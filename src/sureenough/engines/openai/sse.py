@@ -22,7 +22,6 @@ class SSEParser:
         self._data_size = 0
 
     def feed(self, raw: bytes) -> list[bytes]:
-        """The data of every event that these bytes complete."""
         events: list[bytes] = []
         if self._partial:
             self._keep(raw)

@@ -28,8 +28,6 @@ class InvalidReply(EngineError):
 
 
 class Candidate(msgspec.Struct, gc=False):
-    """One of the k likeliest tokens."""
-
     logprob: float = FLOOR
 
 
@@ -55,22 +53,16 @@ TOOL_CALL: Final = "\n\x1etool_call "
 
 
 class FunctionDelta(msgspec.Struct, gc=False):
-    """What a chunk adds to a tool call."""
-
     name: str | None = None
     arguments: str | None = None
 
 
 class ToolCallDelta(msgspec.Struct, gc=False):
-    """A part of one of the message's tool calls."""
-
     index: int | None = None
     function: FunctionDelta | None = None
 
 
 class Delta(msgspec.Struct, gc=False):
-    """What a chunk adds to a chat message."""
-
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None  # the same, as some servers call it
@@ -98,20 +90,14 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class PromptDetails(msgspec.Struct, gc=False):
-    """How a prompt was read."""
-
     cached_tokens: int | None = None
 
 
 class CompletionDetails(msgspec.Struct, gc=False):
-    """What a reply consists of."""
-
     reasoning_tokens: int | None = None
 
 
 class Usage(msgspec.Struct, gc=False):
-    """The server's own count of tokens."""
-
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: PromptDetails | None = None
@@ -119,8 +105,6 @@ class Usage(msgspec.Struct, gc=False):
 
 
 class Message(msgspec.Struct, gc=False):
-    """One event of the stream."""
-
     choices: list[Choice] = []
     usage: Usage | None = None
     error: Any = None
@@ -212,7 +196,6 @@ def token_count(choice: Choice) -> int:
 def request(
     prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampling: dict[str, Any], beginning: str = ""
 ) -> bytes:
-    """The body of a completion request for one path, or for the rest of one that begins so."""
     body: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}, "seed": seed}
     if chat:
         body["messages"] = list(prompt.messages)

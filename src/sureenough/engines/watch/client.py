@@ -51,7 +51,6 @@ class InterruptibleBody:
         self._woken = asyncio.Event()
 
     def wake(self, _: object = None) -> None:
-        """Let the reader go on without bytes."""
         self._woken.set()
 
     async def read(self, n: int) -> bytes | None:
@@ -67,7 +66,6 @@ class InterruptibleBody:
         return reading.result()
 
     async def aclose(self) -> None:
-        """Read no further."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)  # its reader has left
@@ -121,7 +119,6 @@ class WatchedPath:
             self._texts.append(text)
 
     def receive(self, report: object) -> None:
-        """What the server adds to an event of the reply."""
         if not isinstance(report, dict):
             return
         if isinstance(record := report.get("record"), dict):
@@ -179,7 +176,6 @@ class ProgressPoller:
 
     @asynccontextmanager
     async def following(self, key: str, grow: Callable[[Progress], None]) -> AsyncIterator[None]:
-        """Ask for this path as long as the block runs."""
         self._paths[key] = grow
         if self._polling is None and not self.failed:
             self._polling = asyncio.get_running_loop().create_task(self._poll(), name="progress")
@@ -267,8 +263,6 @@ async def settled_counts(
 
 
 class MonitorInfo(NamedTuple):
-    """What a monitor reports about itself."""
-
     version: str  # of sureenough on the server
     window: int  # the longest that it can watch
 

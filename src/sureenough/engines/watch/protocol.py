@@ -151,7 +151,6 @@ def is_countable(sampling: Mapping[str, Any]) -> bool:
 
 
 def can_prune(gate: Gate) -> bool:
-    """Whether this gate may end a path."""
     return gate.drop > -inf or gate.risk < inf
 
 
@@ -193,8 +192,6 @@ class PathRecord(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a path is."""
-
     tokens: int
     tail: float | None  # confidence of its last window, if it is known
 
@@ -246,7 +243,6 @@ def _measure(record: Mapping[str, Any], name: str) -> float:
 
 
 def _signals(encoded: object, tokens: int) -> Floats:
-    """The peak and conf of so many tokens."""
     try:
         raw = base64.b64decode(encoded if isinstance(encoded, str) else "?", validate=True)
         signals = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(tokens, 2)
