@@ -20,7 +20,7 @@ from sureenough.engines import Engine, Fake, Prompt
 from sureenough.engines.base import End, ExtendOptions, Piece, Report, SharedEngine
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
-from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
 from tests.drivers.test_live import LONG, go
@@ -125,13 +125,6 @@ def test_the_cap_ends_the_run() -> None:
     assert (out.reason, engine.running) == ("max_tokens", 0)
     assert 50 <= out.tokens.total <= 50 + 3
     assert adds_up(out)
-
-
-def test_an_engine_without_the_ability_ends_the_run_by_name() -> None:
-    engine = Fake(lambda seed: [letters("x")])
-    with pytest.raises(CannotExtend, match="Fake cannot be extended"):
-        go(engine, SPEC)
-    assert (engine.started, engine.running) == (0, 0)
 
 
 @pytest.mark.parametrize("error", [EngineRejected("no such model"), ZeroDivisionError("no such model")])

@@ -88,10 +88,6 @@ def test_lines_have_candidates_until_a_server_says_what_ended_them() -> None:
     assert requested(Manner(stop_reason=7)) == [5, 1]
 
 
-def test_odd_log_probabilities_do_not_break_a_continuation() -> None:
-    assert extended(Manner(odd_values=True), limits=LINE)[1] == extended(Manner(), limits=LINE)[1] != ""
-
-
 def test_a_server_without_the_ability_is_named_as_such() -> None:
     with pytest.raises(CannotExtend, match=r"does not continue a beginning.*Extra inputs are not permitted") as caught:
         extended(Manner(extends="no"))
@@ -118,6 +114,7 @@ def test_a_continuation_longer_than_the_context_gets_the_room_that_there_is(chat
     assert ("max_tokens" in second, second.get("max_tokens")) == (not chat, None)
     assert first | {"max_tokens": None} == second | {"max_tokens": None}
     assert text == extended(Manner(), "so ", replace(LONG, max_tokens=3), chat=chat)[1]
+    assert extended(Manner(context=10), "so ", LONG, chat=chat)[1] == "", "there is none: it ends as one that was cut"
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -174,11 +171,6 @@ def test_cached_tokens_are_those_of_the_prompt_that_the_server_reports(
     parser.receive(json.dumps({"choices": [], "usage": usage}).encode())
     last = parser.last()
     assert (last.prompt_tokens, last.cached_tokens) == (prompt, read)
-
-
-def test_reasoning_that_goes_on_gets_no_tag_of_its_own() -> None:
-    assert "<think>" not in extended(Manner(reasoning=True))[1]
-    assert "<think>" in extended(Manner(reasoning=True), "")[1]
 
 
 @pytest.mark.parametrize(("limits", "ends"), [(ExtendOptions(max_tokens=60), True), (LINE, False)])

@@ -69,23 +69,6 @@ def test_paths_of_a_question_prefer_a_server_that_has_read_it() -> None:
     assert begin(loads, 1) != first, "not if it is much busier"
 
 
-def test_many_questions_stay_together_and_no_server_idles() -> None:
-    """32 questions in flight on four servers: most of their paths find the prompt read, and loads stay close."""
-    loads = [ServerLoad(name) for name in "abcd"]
-    running: list[ServerLoad] = []
-    found = 0
-    for number in range(2000):
-        prompt = number // 64 * 4 + number % 4
-        server = loads[choose(loads, prompt)]
-        found += prompt in server.prompts
-        server.begin(prompt)
-        running.append(server)
-        if len(running) > 64:
-            running.pop(0).end("finished")
-            assert max(load.running for load in loads) - min(load.running for load in loads) <= 8
-    assert found > 0.9 * 2000
-
-
 def test_prompts_are_forgotten_in_time_and_by_a_server_that_has_died() -> None:
     load = ServerLoad("a")
     for prompt in range(2 * MOST_PROMPTS):
@@ -280,20 +263,6 @@ def test_if_all_servers_refuse_a_path_the_run_ends_with_the_reason(bad: str, say
 def test_a_request_that_all_servers_refuse_does_not_count_against_them() -> None:
     _, loads, _ = asked_of(BAD["400"], BAD["400"])
     assert all(load.available for load in loads)
-
-
-def test_a_server_whose_paths_break_off_at_once_does_not_get_all_further_paths() -> None:
-    """It is idle again before any other server."""
-
-    def script(seed: int) -> Iterable[Step]:
-        yield [Token("a", 0.5, 10.0)]
-        yield EngineError("broke off in the middle of a path")
-
-    breaking, well = Fake(script), answering(0.01)
-    session = Session(parse("sc"), RunOptions(paths=16, window=4, parallel=4))
-    outcome = asyncio.run(asyncio.wait_for(run(PROMPT, LoadBalancer([breaking, well]), session, judge=Math()), 30))
-    assert breaking.started <= 4
-    assert outcome.votes["7"] >= 12
 
 
 def test_a_server_that_wants_a_pause_does_not_hold_up_the_paths_that_another_can_take() -> None:

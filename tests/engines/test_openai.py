@@ -163,11 +163,6 @@ def test_completions_give_the_same_signals() -> None:
     assert (got.text, got.signals) == (usual.text, usual.signals)
 
 
-def test_more_candidates_than_asked_for() -> None:
-    got = asked(replace(PLAIN, more_candidates=1))
-    assert len(got.signals) == 15
-
-
 def test_values_that_are_not_json() -> None:
     got = asked(replace(PLAIN, odd_values=True))
     assert len(got.signals) == 15
@@ -330,18 +325,6 @@ def test_addresses_that_cannot_be_connected_to(url: str, cause: str) -> None:
     engine = OpenAI(url, "tiny", retries=0, proxies=False)
     with pytest.raises(EngineUnavailable, match=rf"no response from {url} \(.*{cause}.*\); is the server running"):
         asyncio.run(anext(engine.stream(Prompt.user("?"), seed=1)))
-
-
-def test_a_kept_alive_connection_that_the_server_closed() -> None:
-    async def twice() -> None:
-        async with serving(Manner(keep_alive=False)) as server:
-            engine = OpenAI(server.url, "tiny", retries=1)
-            async with engine.open(parallel=1) as connected:
-                for seed in range(5):
-                    async with aclosing(connected.stream(Prompt.user("?"), seed=seed)) as chunks:
-                        assert [chunk async for chunk in chunks]
-
-    asyncio.run(within(twice()))
 
 
 # -- secrets

@@ -136,13 +136,6 @@ def test_tokens_of_runs_that_fail_are_counted(bad: Manner, status: int, fates: d
     assert counted['paths_total{what="started"}'] == (8 if bad.cut_after else 3)
 
 
-def test_a_server_without_log_probabilities() -> None:
-    with an_upstream(Manner(logprobs=False)) as up, before(up) as (url, _):
-        reply = post(url, model="tiny@ddc", sureenough=None)
-        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "missing_logprobs")
-        assert post(url, sureenough=EIGHT).status_code == 200, "sc needs none"
-
-
 def test_deadlines_give_the_vote_so_far() -> None:
     with an_upstream(LONG) as up, before(up) as (url, _):
         reply = post(url, sureenough={"deadline": 0.5})
