@@ -315,7 +315,7 @@ class ServerState:
 
     def _keep_window(self, request: ConsensusRequest, out: Outcome) -> None:
         """One window per model, so that its runs can be compared: the first that paths of full length have chosen."""
-        full_length = request.path_tokens in (None, self.settings.limits.path_tokens)
+        full_length = request.sampling.get("max_path_tokens") in (None, self.settings.limits.path_tokens)
         if out.window_paths and full_length and out.reason in COMPLETE:
             if len(self.windows) >= MOST_WINDOWS:
                 self.windows.clear()

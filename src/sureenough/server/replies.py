@@ -306,7 +306,7 @@ def read_result(request: ConsensusRequest, result: RunResult) -> tuple[dict[str,
     reasoning, content = split_thinking(text)
     if isinstance(judge, Json):
         text = content = out.answer or ""
-    finish_reason = _finish_reason(result, request.path_tokens)
+    finish_reason = _finish_reason(result, request.sampling.get("max_path_tokens"))
     if not request.chat:
         return {"text": text}, finish_reason
     fields: dict[str, Any] = {"content": (content or "").partition(TOOL_CALL)[0], "refusal": _refusal(out, judge)}

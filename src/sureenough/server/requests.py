@@ -253,11 +253,6 @@ class ConsensusRequest:
     def chat(self) -> bool:
         return self.api != "completions"
 
-    @property
-    def path_tokens(self) -> int | None:
-        limit: int | None = self.sampling.get("max_path_tokens")
-        return limit
-
 
 def parse_body(raw: bytes) -> dict[str, Any]:
     """The body as a JSON object that names a model."""
