@@ -208,13 +208,21 @@ def test_hostile_files_are_refused_in_a_sentence_and_nothing_is_written(name: st
         (["log", "-o", "there.parquet"], "there.parquet exists; name another output"),
         (["log", "-o", "nowhere/p.parquet"], "cannot write nowhere/p.parquet"),
         (["log", "-o", "nowhere/pools"], "cannot write nowhere/pools"),
+        (["pipe", "-o", "p.parquet"], "it is not a regular file; copy its content to one"),
     ],
 )
 def test_what_cannot_be_done_is_refused(words: list[str], says: str, tmp_path: Path) -> None:
     lines(tmp_path / "log", row())
     (tmp_path / "there.parquet").touch()
+    os.mkfifo(tmp_path / "pipe")
     assert says in refused("import", *words, cwd=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "there.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "pipe", "there.parquet"]
+
+
+def test_halves_of_surrogate_pairs_in_names_do_not_stop_a_pool_from_being_written(tmp_path: Path) -> None:
+    pool = imported(lines(tmp_path / "log", row(model="m\ud800", **{"x\udc00": 1})))
+    assert pool.info.model == "m\ufffd"
+    assert "not read: x\ufffd" in notes(pool)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:

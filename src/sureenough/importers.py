@@ -331,6 +331,8 @@ def _reader(file: Path) -> Reader:
     """The reader of a file's format, which its first bytes show."""
     if file.is_dir():
         raise UsageError(f"it is a folder; give the logs in it, as in {file}/*.eval")
+    if file.exists() and not file.is_file():  # a pipe can be read once only, and may block
+        raise UsageError("it is not a regular file; copy its content to one")
     head = _head(file)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith(_ZIP) or re.match(rb'\{\s*"version":\s*\d+,\s*"status":', text):

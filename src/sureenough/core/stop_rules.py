@@ -52,7 +52,7 @@ def certificate(standing: Standing) -> float:
     log_beta = lgamma(votes) + lgamma(rival + 1.0) - lgamma(votes + rival + 1.0)
     ratio = (votes + rival) * log(2.0) + log_beta + log(exceeds_share(votes, rival + 1.0, 0.5))
     share = 0.9 if position == 1 else 0.6 / (pi * (position - 1)) ** 2  # of alpha, for this answer; they sum to 1
-    return min(1.0, exp(-ratio - log(share)))
+    return min(1.0, exp(-min(ratio + log(share), 700.0)))  # beyond 700, it would be 0
 
 
 def votes_to_certify(standing: Standing) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sureenough.errors import TraceError
+from sureenough.json_text import mend
 
 VERSION: Final = 1
 KEY: Final = b"sureenough"
@@ -86,7 +87,7 @@ class PoolInfo:
     def metadata(self) -> dict[bytes, bytes]:
         data = asdict(self)
         data |= data.pop("more")
-        return {KEY: json.dumps(data, ensure_ascii=False).encode()}
+        return {KEY: mend(json.dumps(data, ensure_ascii=False)).encode()}  # names of others may hold surrogate halves
 
 
 def pool_schema(info: PoolInfo, optional: Collection[str] = ()) -> pa.Schema:
