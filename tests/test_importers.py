@@ -220,7 +220,7 @@ def test_what_cannot_be_done_is_refused(words: list[str], says: str, tmp_path: P
 
 
 def test_halves_of_surrogate_pairs_in_names_do_not_stop_a_pool_from_being_written(tmp_path: Path) -> None:
-    pool = imported(lines(tmp_path / "log", row(model="m\ud800", **{"x\udc00": 1})))
+    pool = imported(lines(tmp_path / "log", row(model="m\ud800") | {"x\udc00": 1}))
     assert pool.info.model == "m\ufffd"
     assert "not read: x\ufffd" in notes(pool)
 

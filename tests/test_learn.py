@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -101,8 +102,10 @@ def test_a_damaged_entry_is_named(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_or_saved(tmp_path: Path) -> None:
-    with pytest.raises(se.UsageError, match="cannot be read"):
-        ask(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(se.UsageError, match="cannot be read"):
+            ask(file)
     with pytest.raises(se.UsageError, match="learn is 3; it must be a LearnerState or the name of a file"):
         ask(3)
     out = ask(tmp_path / "missing" / "learned.json")

@@ -77,7 +77,7 @@ def _key(model: str, window: int, strategy: str) -> LearnerKey:
 
 def _load(file: Path) -> dict[LearnerKey, LearnerState]:
     if file.exists() and not file.is_file():  # a pipe would block
-        raise UsageError(f"{file} is not a regular file; name another one")
+        raise UsageError(f"{file} cannot be read: it is not a regular file")
     try:
         with file.open("rb") as handle:
             data = handle.read(MOST_BYTES + 1)

@@ -404,7 +404,7 @@ class RequestReader:
         own, chosen = self.settings.strategy, name.strategy or options.strategy
         if name.strategy is not None and options.strategy not in (None, name.strategy):
             raise bad_request(
-                f"the model's name selects {name.strategy} and the sureenough object {options.strategy}: "
+                f"the model's name selects {name.strategy} and the sureenough object {options.strategy:.80}: "
                 "name one strategy",
                 "model",
             )
