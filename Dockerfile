@@ -5,7 +5,6 @@ WORKDIR /srv/sureenough
 COPY . .
 RUN pip install --no-cache-dir '.[serve,local]'
 USER nobody
-ENV SUREENOUGH_CACHE=/tmp/sureenough
 # Freed memory goes back to the system: 80 MB less under load (docs/LOG.md).
 ENV MALLOC_ARENA_MAX=2 MALLOC_TRIM_THRESHOLD_=131072
 EXPOSE 8000

@@ -9,7 +9,6 @@ Makes a synthetic pool in a temporary folder, and a quarter of it; replays both 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -94,16 +93,13 @@ def make(folder: Path, rows: int, parts: int, tokens: int) -> int:
 
 def replay(folder: Path, strategies: str, jobs: int, verb: str) -> Replayed:
     """`sureenough replay`, or `bench main`, in a process of its own."""
-    with tempfile.TemporaryDirectory() as cache:
-        script = Path(cache) / "watch.py"
+    with tempfile.TemporaryDirectory() as scratch:
+        script = Path(scratch) / "watch.py"
         script.write_text(WATCH)
-        on_pool = ["replay", str(folder)] if verb == "replay" else ["bench", "main", "--pool", str(folder), "-o", cache]
-        words = [sys.executable, str(script), *on_pool, "-s", strategies, "--repeats", "1"]
+        on_pool = ["replay"] if verb == "replay" else ["bench", "main", "-o", scratch, "--pool"]
+        words = [sys.executable, str(script), *on_pool, str(folder), "-s", strategies, "--repeats", "1"]
         began = time.monotonic()
-        done = subprocess.run(
-            [*words, "--jobs", str(jobs)], check=True, capture_output=True, text=True,
-            env={**os.environ, "SUREENOUGH_CACHE": cache},
-        )  # fmt: skip
+        done = subprocess.run([*words, "--jobs", str(jobs)], check=True, capture_output=True, text=True)
     own, together = map(float, done.stderr.split()[-2:])
     return Replayed(time.monotonic() - began, own, together)
 

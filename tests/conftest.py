@@ -43,12 +43,6 @@ def pytest_xdist_auto_num_workers() -> int:
 save_time()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Judged answers are kept in a folder of the test run's own."""
-    os.environ["SUREENOUGH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.fixture
 def preloaded_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes of `bench` are forked from one that has imported what they need, which takes a second each."""

@@ -21,10 +21,10 @@ import pytest
 
 from sureenough.__main__ import main
 from tests.adversarial.hostile_upstream import USAGE, tokens, whole
-from tests.bench.typed import environ, questions
+from tests.bench.typed import questions
 from tests.engines.raw_server import Answer, RawServer, raw_server, token_event
 from tests.in_thread import in_thread
-from tests.processes import configured, start
+from tests.processes import CLEAN, configured, start
 
 USER, PASSWORD, QUERY, KEY, SERVE_KEY = (
     "planted-user", "planted p@ss/word", "planted-query&=", "planted-key-0123456789", "planted-serve-key-0123",
@@ -90,7 +90,7 @@ def with_secrets(url: str) -> str:
 
 def environment(folder: Path) -> dict[str, str]:
     variables = {"SUREENOUGH_API_KEY": KEY, "SUREENOUGH_SERVE_KEYS": SERVE_KEY}
-    return environ() | variables | {"XDG_CACHE_HOME": str(folder / "cache"), "HOME": str(folder)}
+    return CLEAN | variables | {"XDG_CACHE_HOME": str(folder / "cache"), "HOME": str(folder)}
 
 
 def commands(url: str, folder: Path) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ import pytest
 
 import sureenough as se
 from sureenough.bench import published_grader
-from sureenough.bench.judging import PoolJudge, judge_question
+from sureenough.bench.judging import judge_question
 from sureenough.bench.published_grader import MathVerify
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
@@ -50,8 +50,7 @@ def test_the_library_grades(grader: MathVerify, gold: str, answer: str, right: b
     assert grader.lost == 0
 
 
-def test_votes_do_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "cache"))
+def test_votes_do_not_change(tmp_path: Path) -> None:
     file = pool(tmp_path, ANSWER, ANSWER, GOLD)
     own, theirs = (se.compare(file, ["sc"], grader=name) for name in ("own", "math-verify"))
     assert (own.rows[0].accuracy, theirs.rows[0].accuracy) == (0.0, 1.0)
@@ -61,7 +60,6 @@ def test_votes_do_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with closing(MathVerify()) as grader:
         judged = judge_question(question, "meaning", grader=grader)
     assert judged.classes == {ANSWER: 0, GOLD: 1}
-    assert len(list((tmp_path / "cache").iterdir())) == 2, "another grader, another file"
 
 
 def test_letters_are_graded_as_letters(tmp_path: Path) -> None:
@@ -74,17 +72,14 @@ def test_an_answer_that_hangs_is_wrong_and_the_next_one_is_graded(
 ) -> None:
     monkeypatch.setattr(published_grader, "SECONDS", 0.5)
     file = pool(tmp_path, r"(9^{9^{9}})!", gold="5")
-    judge = PoolJudge(Pool(file), grader="math-verify")
     with closing(MathVerify()) as grader:
         began = time.monotonic()
         (question,) = Pool(file)
         judged = judge_question(question, "meaning", grader=grader)
         assert time.monotonic() - began < 100
-        assert (judged.right, judged.lost, judged.cached) == ({r"(9^{9^{9}})!": False}, 1, False)
+        assert (judged.right, judged.lost) == ({r"(9^{9^{9}})!": False}, 1)
         monkeypatch.setattr(published_grader, "SECONDS", 60.0)
         assert grader(GOLD, ANSWER)
-    judge.new["q0"] = judged
-    assert judge.lost == 1
 
 
 def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from sureenough.bench.run import RunFolder
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa
-from tests.bench.typed import MANNER, SMALL, bench, environ, live_runs, on, questions, result, start_bench
+from tests.bench.typed import MANNER, SMALL, bench, live_runs, on, questions, result, start_bench
 from tests.cli.recording import lines
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
-from tests.processes import configured, sureenough
+from tests.processes import CLEAN, configured, sureenough
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def test_a_full_disk_loses_nothing(place: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("live-repeats = 8\n")
     with in_thread(serving(MANNER)) as server:
         command = [*on(server.url, dataset, folder), "--plan", tmp_path / "plan.toml", "--parallel", "2", *more]
-        full = sureenough("bench", *command, env=environ(), largest_file=room)
+        full = sureenough("bench", *command, env=CLEAN, largest_file=room)
         assert full.returncode == 2, full
         assert f"/{place}: " in full.stderr
         assert "File too large" in full.stderr

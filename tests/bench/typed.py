@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,11 @@ Done = subprocess.CompletedProcess[str]
 
 
 def bench(*words: str | Path, **environment: str) -> Done:
-    return sureenough("bench", *words, env=environ() | environment)
+    return sureenough("bench", *words, env=CLEAN | environment)
 
 
 def start_bench(*words: str | Path, **environment: str) -> Running:
-    return start("bench", *words, env=environ() | environment)
-
-
-def environ() -> dict[str, str]:
-    """The test's own cache of judged answers, and nothing of the user's."""
-    return CLEAN | {name: os.environ[name] for name in ("SUREENOUGH_CACHE",) if name in os.environ}
+    return start("bench", *words, env=CLEAN | environment)
 
 
 def questions(file: Path, number: int) -> Path:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from sureenough.answers.compare import VERSION, Verdict, classes, explain, same
+from sureenough.answers.compare import Verdict, classes, explain, same
 from sureenough.answers.grading import grade
 from sureenough.answers.kinds import Judge, extract, for_question, resolve_kind
 from sureenough.answers.math.key import canonical_key
@@ -19,7 +19,6 @@ from sureenough.answers.math.structures import Key
 from sureenough.answers.reading import split_thinking
 
 __all__ = [
-    "VERSION",
     "Judge",
     "Key",
     "Verdict",

@@ -37,7 +37,6 @@ from sureenough.answers.math.algebra import (
 from sureenough.answers.math.key import canonical_key, equation_key
 from sureenough.answers.math.structures import Key
 
-VERSION = 6  # of keys and classes: part of the name under which grouped pools are cached
 MAX_DENOMINATORS = 4  # cleared from a difference
 _DOUBLE = 15  # digits that survive in a double; 16 and 17 are printed, and noise
 

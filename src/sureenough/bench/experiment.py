@@ -109,8 +109,8 @@ class Experiment:
                     one.source.dataset,
                     one.source.model,
                     one.pool.file.name,
-                    one.judge.sha256,
-                    len(one.judge.judged),
+                    one.pool.digest(),
+                    one.judged,
                     one.pool.rows,
                 )
                 for one in every(OpenPool)

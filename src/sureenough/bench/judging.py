@@ -1,24 +1,13 @@
-"""A pool's answers, judged once: which mean the same, which are right. Cached on disk under the pool's hash.
-
-Judging comes before strategies and repeats, so that all of them use the same classes; a second comparison of the same
-pool reads them from the cache.
-"""
+"""A question's answers, judged before strategies and repeats, so that all use the same classes and grades."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections import ChainMap
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
-from sureenough.answers import VERSION, Judge, for_question, resolve_kind
+from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.answers.compare import number_classes
-from sureenough.answers.kinds import BUILTIN, FAULTS, Math, Regex
+from sureenough.answers.kinds import BUILTIN, FAULTS, Math
 from sureenough.bench.published_grader import MathVerify, math_verify_version
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.errors import UsageError
@@ -48,7 +37,6 @@ class JudgedAnswers:
 
     classes: dict[str, int]
     right: dict[str, bool] | None  # None if the question has no gold answer
-    cached: bool = True  # False for judges of other packages, whose code may change, and if grading was cut short
     lost: int = 0  # answers that math-verify did not grade in time; they count as wrong
 
 
@@ -68,8 +56,7 @@ def judge_question(
     except FAULTS as error:
         raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
     lost = grader.lost - lost if grader is not None else 0
-    is_builtin = isinstance(judge, (Regex, *map(type, BUILTIN.values())))
-    return JudgedAnswers(classes, right, is_builtin and not lost, lost)
+    return JudgedAnswers(classes, right, lost)
 
 
 def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
@@ -96,72 +83,3 @@ def read_again(question: Question, kind: Any, pool: Pool) -> Question:
     answers = [extract_or_abstain(judge, text or "")[0] for text in texts]
     paths = [replace(path, answer=answer) for path, answer in zip(question.paths, answers, strict=True)]
     return replace(question, paths=paths)
-
-
-class PoolJudge:
-    """Judges the questions of a pool, each once, and keeps the verdicts in a cache."""
-
-    def __init__(self, pool: Pool, equal: Equal = "meaning", kind: Any = None, grader: Grader = "own") -> None:
-        self.pool, self.equal, self.kind, self.grader = pool, equal, kind, grader
-        self.sha256 = pool.digest()
-        chosen = "" if kind is None else f" {resolve_kind(kind)!r}"
-        library = "" if grader == "own" else f" {grader} {math_verify_version()}"
-        settings = f"{self.sha256} {pool.skip_damaged} {equal}{chosen}{library}"
-        self._file = cache_folder() / f"answers-{VERSION}-{hashlib.sha256(settings.encode()).hexdigest()[:32]}.json"
-        self._cached = _read(self._file)
-        self.new: dict[str, JudgedAnswers] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Another process gets the cache, and returns what it judges itself."""
-        return self.__dict__ | {"new": {}}
-
-    def judge(self, question: Question, grader: MathVerify | None = None) -> tuple[Question, JudgedAnswers]:
-        """The question, read again if the caller's kind asks for that, and its judged answers."""
-        question = read_again(question, self.kind, self.pool)
-        judged = self.judged.get(question.id)
-        if judged is None:
-            judge = judge_of(question, self.kind, self.pool)
-            judged = self.new[question.id] = judge_question(question, self.equal, judge, grader)
-        return question, judged
-
-    @property
-    def judged(self) -> Mapping[str, JudgedAnswers]:
-        """What has been judged, by question."""
-        return ChainMap(self.new, self._cached)
-
-    @property
-    def lost(self) -> int:
-        """Answers that math-verify did not grade in time."""
-        return sum(judged.lost for judged in self.judged.values())
-
-    def save(self) -> None:
-        """Write the cache; if it cannot be written, the next run judges again."""
-        entries = {name: [judged.classes, judged.right] for name, judged in self.judged.items() if judged.cached}
-        if not self.new or not entries:
-            return
-        part = self._file.with_suffix(f".{os.getpid()}.part")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(entries, ensure_ascii=True), encoding="ascii")
-            part.replace(self._file)
-        except OSError:
-            with suppress(OSError):
-                part.unlink()
-
-
-def cache_folder() -> Path:
-    """Where judged answers are cached: $SUREENOUGH_CACHE, else the user's cache folder."""
-    override = os.environ.get("SUREENOUGH_CACHE")
-    if override:
-        return Path(override)
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(base) if base else Path.home() / ".cache") / "sureenough"
-
-
-def _read(file: Path) -> dict[str, JudgedAnswers]:
-    """The cache; empty if there is none or it is damaged."""
-    try:
-        entries = json.loads(file.read_text(encoding="ascii"))
-        return {name: JudgedAnswers(dict(classes), right) for name, (classes, right) in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}

@@ -13,15 +13,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sureenough.answers import resolve_kind
-from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, check_judging
-from sureenough.bench.published_grader import open_grader
+from sureenough.bench.judging import Equal, Grader, JudgedAnswers, check_judging, judge_of, judge_question, read_again
+from sureenough.bench.published_grader import MathVerify, open_grader
 from sureenough.bench.result import QuestionAnswers
 from sureenough.core.options import RunOptions, check_count
 from sureenough.errors import SureEnoughError, UsageError
@@ -114,26 +114,35 @@ class Source:
 
 @dataclass(slots=True)
 class OpenPool:
-    """A source with its window and its judged answers, and what a replay learns of its questions."""
+    """A source with its window, and what one pass over it finds."""
 
     source: Source
     pool: Pool
-    judge: PoolJudge
+    settings: ReplaySettings
     window: int  # the caller's, else what the pool suggests
     damaged: int = 0
+    judged: int = 0  # questions
+    lost: int = 0  # answers that math-verify did not grade in time
     notes: list[str] = field(default_factory=list)  # about the choice of strategies
     paths: list[int] = field(default_factory=list)  # recorded ones, by question, once it was replayed
     questions: list[QuestionAnswers] = field(default_factory=list)  # likewise, if they are kept
 
+    def judge(self, question: Question, grader: MathVerify | None) -> tuple[Question, JudgedAnswers]:
+        """The question, read again if the caller's kind asks for that, and its judged answers."""
+        kind = self.source.kind if self.settings.kind is None else self.settings.kind
+        question = read_again(question, kind, self.pool)
+        judged = judge_question(question, self.settings.equal, judge_of(question, kind, self.pool), grader)
+        self.judged += 1
+        self.lost += judged.lost
+        return question, judged
+
 
 def open_pools(sources: Sequence[Source], settings: ReplaySettings, window: int | None) -> list[OpenPool]:
-    """Each with its judge, and the caller's window or what the pool suggests."""
+    """Each with the caller's window or what the pool suggests."""
     opened = []
     for source in sources:
         pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
-        kind = source.kind if settings.kind is None else settings.kind
-        judge = PoolJudge(pool, settings.equal, kind, settings.grader)
-        opened.append(OpenPool(source, pool, judge, pool.window() if window is None else window))
+        opened.append(OpenPool(source, pool, settings, pool.window() if window is None else window))
     return opened
 
 
@@ -148,17 +157,18 @@ class _Part(NamedTuple, Generic[T]):
 
     def values(self, advance: Callable[[int], None] = lambda paths: None) -> Iterator[T]:
         """What is made of its questions, one after another; counts damaged rows at the end."""
-        pool, judge = self.opened.pool, self.opened.judge
-        with open_grader(judge.grader) as grader:
-            for question in pool.part(self.first, self.last):
-                yield self.work(*judge.judge(question, grader))
+        opened = self.opened
+        with open_grader(opened.settings.grader) as grader:
+            for question in opened.pool.part(self.first, self.last):
+                yield self.work(*opened.judge(question, grader))
                 advance(len(question.paths))
-        self.opened.damaged += pool.damaged
+        opened.damaged += opened.pool.damaged
 
 
-def _in_worker(part: _Part[T]) -> tuple[list[T], dict[str, JudgedAnswers], int]:
-    """A part's values, what was judged for them, and how many rows are damaged."""
-    return list(part.values()), part.opened.judge.new, part.opened.pool.damaged
+def _in_worker(part: _Part[T]) -> tuple[list[T], tuple[int, int, int]]:
+    """A part's values, and the questions, lost answers and damaged rows of it."""
+    opened = replace(part.opened, judged=0, lost=0, damaged=0)
+    return list(part._replace(opened=opened).values()), (opened.judged, opened.lost, opened.damaged)
 
 
 PARTS_PER_JOB: Final = 4
@@ -185,13 +195,11 @@ def map_questions(
         for part in parts:
             yield from ((part.number, value) for value in part.values(advance))
     else:
-        for part, (values, judged, damaged) in zip(parts, in_processes(_in_worker, parts, jobs), strict=True):
-            part.opened.judge.new.update(judged)
-            part.opened.damaged += damaged
+        for part, (values, counts) in zip(parts, in_processes(_in_worker, parts, jobs), strict=True):
+            for name, count in zip(("judged", "lost", "damaged"), counts, strict=True):
+                setattr(part.opened, name, getattr(part.opened, name) + count)
             yield from ((part.number, value) for value in values)
             advance(part.last - part.first)
-    for opened, _ in pools:
-        opened.judge.save()
 
 
 def _parts(number: int, opened: OpenPool, work: Work[T], jobs: int) -> Iterator[_Part[T]]:

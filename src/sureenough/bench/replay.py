@@ -256,7 +256,7 @@ def replay_notes(results: Sequence[CellResult], settings: ReplaySettings) -> lis
     budget = max(result.cell.options.paths or 0 for result in results)
     warmup = max(resolve(result.cell.strategy).warmup for result in results)
     short, few = (sum(n < least for n in recorded) for least in (budget, warmup))
-    ungraded, lost = row.questions - row.graded, opened.judge.lost
+    ungraded, lost = row.questions - row.graded, opened.lost
     notes = {
         f"{short} questions have fewer than {budget} recorded paths ({max(recorded)} at most); all were used": short,
         f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up": few,
