@@ -29,7 +29,7 @@ def replayed(pool: str) -> list[CellResult]:
         windowed = [replace(options, window=opened.window) for options in SETTINGS]
         return [ReplayCell(name, name, options) for options in windowed for name in STRATEGIES]
 
-    (results,) = replay_cells([Source.of(pool)], cells, ReplaySettings(repeats=2), totals_only=True)
+    (results,) = replay_cells([Source.of(pool)], cells, ReplaySettings(repeats=2))
     return results
 
 

@@ -49,7 +49,6 @@ def values(one: Table, title: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.usefixtures("few_synthetic_questions")
 def test_every_experiment_runs_and_says_how_it_was_made(
     name: str, source: Source, other: Source, tmp_path: Path
 ) -> None:
@@ -133,13 +132,14 @@ def test_what_a_sample_could_detect_is_known_even_if_nothing_changed(tmp_path: P
     assert values(pooled, "could detect") == [pytest.approx(100 * 2.8 * sqrt(2 / 100) / sqrt(100))]
 
 
-def test_the_papers_layout_averages_over_datasets(source: Source) -> None:
+def test_rows_are_averaged_over_the_datasets_of_a_model(source: Source, other: Source) -> None:
     small = make_pool(source.pool.parent, questions=4, dataset="aime24", name="more.parquet")
-    layout = table(run("main", source, small, strategies=("sc", "ddc")), "paper-layout-1")
-    for row in layout.rows:
-        accuracy_1, tokens_1, accuracy_2, tokens_2, accuracy, tokens = (float(str(cell)) for cell in row[1:])
-        assert accuracy == pytest.approx((accuracy_1 + accuracy_2) / 2)
-        assert tokens == pytest.approx((tokens_1 + tokens_2) / 2)
+    main = table(run("main", source, small, other, strategies=("sc", "ddc")), "main")
+    assert column(main, "dataset")[-2:] == ["Avg.", "Avg."]
+    assert column(main, "dataset").count("Avg.") == 2, "the other model has one dataset"
+    for title in ("accuracy", "tokens, all questions"):
+        sc, ddc, sc_small, ddc_small, _, _, *means = values(main, title)
+        assert means == pytest.approx([(sc + sc_small) / 2, (ddc + ddc_small) / 2])
 
 
 def test_the_papers_numbers_stand_beside_ours_only_for_its_models(source: Source, other: Source) -> None:
@@ -220,7 +220,8 @@ def test_a_tighter_fence_prunes_more(source: Source) -> None:
     assert risky[1] >= risky[2] >= risky[3] == 0
 
 
-def test_fences_and_sizes_have_the_average_over_datasets(source: Source, other: Source) -> None:
+def test_fences_and_sizes_have_the_average_over_datasets(source: Source) -> None:
+    other = make_pool(source.pool.parent, questions=5, dataset="aime24", name="other.parquet")
     for name, label in (("fence", "fence"), ("init-size", "init size")):
         result = run(name, source, other)
         one, cells = table(result, name), len(column(table(run(name, source), name), label))

@@ -56,8 +56,8 @@ def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list
     assert [result.opened.judged for result in two] == [40, 3]
 
 
-@pytest.mark.parametrize("name", ["main", "theorem", "calibration"])
-@pytest.mark.usefixtures("few_synthetic_questions", "preloaded_workers")
+@pytest.mark.parametrize("name", ["main", "calibration"])
+@pytest.mark.usefixtures("preloaded_workers")
 def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: str) -> None:
     results = [experiment(name).run(inputs(*pools, jobs=jobs, repeats=2, paths=24)) for jobs in (1, 2)]
     assert results[0].tables == results[1].tables

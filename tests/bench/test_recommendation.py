@@ -136,5 +136,3 @@ def test_a_small_pool_is_compared_by_what_it_can_run(tmp_path: Path) -> None:
         se.compare(source.pool, ["ddc"], repeats=1)
     result = EXPERIMENTS["main"].run(inputs(source, make_pool(tmp_path, name="large.parquet"), repeats=1))
     assert any("left out" in note for note in result.notes)
-    layouts = [table.name for table in result.tables if table.name.startswith("paper-layout")]
-    assert len(layouts) == 2, "pools with other methods have a paper layout of their own"

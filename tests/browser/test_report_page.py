@@ -148,13 +148,6 @@ def test_the_verdict_and_the_saving_are_seen_without_scrolling_sideways(visit: V
     assert place["x"] + place["width"] < 1290, "within the page's 1180 px"
 
 
-def test_a_question_unfolds_to_its_paths(visit: Visit) -> None:
-    visit.page.locator("#main > details > summary", has_text="Single questions of aime25").click()
-    visit.page.locator("#main details details > summary").first.click()
-    heads = visit.page.locator("#main details details th:visible").all_text_contents()
-    assert heads == ["strategy", "right, %", "tokens", "answer", "right", "paths", "mean tokens", "path numbers"]
-
-
 def test_a_narrow_screen_does_not_scroll_sideways(visit: Visit) -> None:
     visit.page.set_viewport_size({"width": 380, "height": 800})
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 380

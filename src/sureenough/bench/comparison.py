@@ -115,8 +115,8 @@ def compare(
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
     (results,) = replay_cells(
-        [source], cells, settings, window=run.window, progress=progress or (lambda done, total: None), totals_only=True
-    )  # fmt: skip
+        [source], cells, settings, window=run.window, progress=progress or (lambda done, total: None)
+    )
     opened, recorded = results[0].opened, max(results[0].opened.paths)
     longest = max((resolve(one.cell.strategy) for one in results), key=lambda strategy: strategy.warmup)
     replace(run, paths=recorded).check_budget(longest, recorded=True)

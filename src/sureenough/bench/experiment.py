@@ -29,7 +29,7 @@ from sureenough.bench.pipeline import (
     open_pools,
 )
 from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
-from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, PoolUsed, Provenance, Recommendation
+from sureenough.bench.result import ExperimentResult, Figure, PoolUsed, Provenance, Recommendation
 from sureenough.bench.tables import Table
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
@@ -54,7 +54,7 @@ class Inputs:
     command: str = ""  # as typed, without secrets, for the provenance
 
 
-Found = Table | Figure | str | OpenPool | Recommendation | PoolQuestions
+Found = Table | Figure | str | OpenPool | Recommendation
 """A text is a note, and a pool one that was read."""
 
 
@@ -123,7 +123,7 @@ class Experiment:
         title = self.about[0].upper() + self.about[1:]
         return ExperimentResult(
             self.name, title, every(Table), every(Figure), list(dict.fromkeys(every(str))), provenance,
-            recommendations=every(Recommendation), questions=every(PoolQuestions),
+            recommendations=every(Recommendation),
         )  # fmt: skip
 
 

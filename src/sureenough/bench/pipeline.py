@@ -22,7 +22,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from sureenough.answers import resolve_kind
 from sureenough.bench.judging import Equal, Grader, JudgedAnswers, check_judging, judge_of, judge_question, read_again
 from sureenough.bench.published_grader import MathVerify, open_grader
-from sureenough.bench.result import QuestionAnswers
 from sureenough.core.options import RunOptions, check_count
 from sureenough.errors import SureEnoughError, UsageError
 from sureenough.pools import Pool, Question
@@ -125,7 +124,7 @@ class OpenPool:
     lost: int = 0  # answers that math-verify did not grade in time
     notes: list[str] = field(default_factory=list)  # about the choice of strategies
     paths: list[int] = field(default_factory=list)  # recorded ones, by question, once it was replayed
-    questions: list[QuestionAnswers] = field(default_factory=list)  # likewise, if they are kept
+    questions: list[tuple[str, str | None]] = field(default_factory=list)  # likewise: id and gold answer
 
     def judge(self, question: Question, grader: MathVerify | None) -> tuple[Question, JudgedAnswers]:
         """The question, read again if the caller's kind asks for that, and its judged answers."""

@@ -15,7 +15,6 @@ import numpy as np
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import OpenPool, Progress, ReplaySettings, Source, map_questions, open_pools
 from sureenough.bench.published_grader import math_verify_version
-from sureenough.bench.result import AnswerGroup, QuestionAnswers
 from sureenough.bench.score import Row, StrategyRuns, mean_state, rows
 from sureenough.core.confidence import Windows
 from sureenough.core.options import RunOptions, fitting_warmup
@@ -78,7 +77,7 @@ class QuestionRuns(NamedTuple):
     runs: dict[int, StrategyRuns]  # by cell; cells that learn must see the questions in order, and run elsewhere
     judged: JudgedAnswers
     paths: int
-    answers: QuestionAnswers | None
+    question: tuple[str, str | None]  # its id and gold answer
     learned_from: Question | None
 
 
@@ -88,18 +87,16 @@ class RunCells:
 
     cells: Sequence[ReplayCell]
     repeats: int
-    totals_only: bool  # the answers of single questions are not kept
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
         learning = [cell for cell in self.cells if learns(cell)]
         fixed: dict[int, States] = {n: [None] * self.repeats for n, cell in enumerate(self.cells) if not learns(cell)}
         runs = run_cells(self.cells, fixed, question, judged)
-        answers = None if self.totals_only else answers_of(question, judged)
         windows = {cell.options.window or 1 for cell in learning}
         learned_from = question if learning else None
         if len(windows) == 1 and not any(resolve(cell.strategy).prunes for cell in learning):
             learned_from = summarise(question, *windows)
-        return QuestionRuns(runs, judged, len(question.paths), answers, learned_from)
+        return QuestionRuns(runs, judged, len(question.paths), (question.id, question.gold), learned_from)
 
 
 def learns(cell: ReplayCell) -> bool:
@@ -130,18 +127,6 @@ def run_cells(
             all_tokens += min(tokens, options.max_tokens or tokens)
         runs[number].add(outcomes, all_tokens, judged)
     return runs
-
-
-def answers_of(question: Question, judged: JudgedAnswers) -> QuestionAnswers:
-    """A question's paths by what they answer, the most frequent answer first."""
-    groups: dict[int | None, AnswerGroup] = {}
-    for position, path in enumerate(question.paths):
-        right = judged.right.get(path.answer or "", False) if judged.right is not None else None
-        group = groups.setdefault(judged.classes.get(path.answer or ""), AnswerGroup(path.answer, right, [], []))
-        group.paths.append(position if path.number is None else path.number)
-        group.tokens.append(path.tokens)
-    answers = sorted(groups.values(), key=lambda group: -len(group.paths))
-    return QuestionAnswers(question.id, question.gold, answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +160,8 @@ def replay_cells(
     *,
     window: int | None = None,
     progress: Progress = lambda done, total: None,
-    totals_only: bool = False,
 ) -> list[list[CellResult]]:
-    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept.
+    """Replay every source under its cells.
 
     Any process runs the cells that do not learn on any question. Cells that learn must see the questions in order: they
     run here, on summaries of the paths (on the paths themselves if they prune, or read several windows).
@@ -191,13 +175,13 @@ def replay_cells(
         {n: [resolve(cell.strategy).state] * settings.repeats for n, cell in enumerate(of_pool) if learns(cell)}
         for of_pool in cells
     ]
-    work = [(pool, RunCells(own, settings.repeats, totals_only)) for pool, own in zip(opened, cells, strict=True)]
+    work = [(pool, RunCells(own, settings.repeats)) for pool, own in zip(opened, cells, strict=True)]
     for number, one in map_questions(work, settings.jobs, progress):
         late = run_cells(cells[number], states[number], one.learned_from, one.judged) if one.learned_from else {}
         for place, runs in (one.runs | late).items():
             totals[number][place].join(runs)
         opened[number].paths.append(one.paths)
-        opened[number].questions += [one.answers] if one.answers else []
+        opened[number].questions.append(one.question)
     return [_results(*pool) for pool in zip(opened, cells, totals, states, strict=True)]
 
 

@@ -61,42 +61,6 @@ class Figure(_Strict, frozen=True):
     limits: list[float] = []  # of intervals: values that are drawn as lines across the figure
 
 
-class AnswerGroup(_Strict, frozen=True):
-    """The recorded paths of a question that gave the same answer."""
-
-    answer: str | None
-    right: bool | None  # None if the question has no gold answer
-    paths: list[int]  # their numbers
-    tokens: list[int]
-
-
-class QuestionAnswers(_Strict, frozen=True):
-    """A recorded question."""
-
-    id: str
-    gold: str | None
-    answers: list[AnswerGroup]  # the most frequent first
-
-
-class StrategyOnQuestion(_Strict, frozen=True):
-    """What a strategy did on one question, mean over the repeats."""
-
-    right: float | None
-    agreed: float  # share of repeats with the answer of the reference
-    tokens: float
-
-
-class PoolQuestions(_Strict, frozen=True):
-    """Single questions of a pool, for readers who want to look behind a mean."""
-
-    dataset: str
-    model: str
-    file: str
-    strategies: list[str]
-    total: int  # questions of the pool; those on which strategies differ most are kept
-    questions: list[tuple[QuestionAnswers, list[StrategyOnQuestion]]]
-
-
 class PoolUsed(_Strict, frozen=True):
     """A pool that numbers were made from."""
 
@@ -162,7 +126,6 @@ class ExperimentResult(_Strict, frozen=True):
     notes: list[str]
     provenance: Provenance
     recommendations: list[Recommendation] = []  # one per pool, if strategies were compared
-    questions: list[PoolQuestions] = []
 
     def to_json(self) -> bytes:
         """As JSON; numbers that are not finite become null."""

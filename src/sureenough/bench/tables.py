@@ -1,6 +1,6 @@
 """The one kind of table: columns with a unit and a format, rows of cells, and a form for every reader.
 
-As text and Markdown, for LaTeX, spreadsheets, terminals and web pages. Each form has one escape: text from models and
+As text, for LaTeX, spreadsheets, terminals and web pages. Each form has one escape: text from models and
 datasets stays text. As JSON a table is part of a result.
 """
 
@@ -204,23 +204,6 @@ def for_terminal(table: Table, width: int, least_needed: Sequence[str]) -> tuple
     for cells in list(zip(*(texts for _, texts in columns.values()), strict=True))[1:]:
         rich.add_row(*map(Text, cells))
     return rich, left_out
-
-
-def _escape_markdown(text: str) -> str:
-    """Text without anything that Markdown, or HTML in it, would act on."""
-    safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", safe)
-
-
-def markdown(table: Table, origin: str) -> str:
-    """For a README: a pipe table, its notes and its origin."""
-    head, *body = _texts(table, _escape_markdown)
-    rule = ["---" if one.kind == "text" else "---:" for one in table.columns]
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *body)]
-    notes = [f"- {_escape_markdown(note)}" for note in table.notes]
-    live = ["", "Measured live."] if table.live else []
-    made_by = f"Made by `{origin.replace('`', chr(39))}`."
-    return "\n".join([f"**{_escape_markdown(table.title)}**", "", *lines, *live, "", *notes, "", made_by, ""])
 
 
 _TEX: Final = {

@@ -20,7 +20,6 @@ from sureenough.bench.experiment import (
     whole_numbers,
 )
 from sureenough.bench.paper.live import live_tables
-from sureenough.bench.paper.published import AVERAGE
 from sureenough.bench.paper.shared import (
     ACCURACY,
     CATEGORIES,
@@ -41,7 +40,6 @@ from sureenough.bench.paper.shared import (
     WIDTH,
     accuracy_and_tokens,
     axis,
-    by_model,
     cell_figure,
     cell_table,
     compared_table,
@@ -56,9 +54,9 @@ from sureenough.bench.paper.shared import (
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import MARGIN, recommend
 from sureenough.bench.replay import Line, ReplayCell, recorded_paths, reference_cell
-from sureenough.bench.result import Axis, Figure, PoolQuestions, Recommendation, Series, StrategyOnQuestion, grouped
+from sureenough.bench.result import Axis, Figure, Recommendation, Series, grouped
 from sureenough.bench.score import CONFIDENT, agreement
-from sureenough.bench.tables import Cell, Table, columns, known
+from sureenough.bench.tables import Cell, Table, columns, known, one_line
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve
@@ -74,25 +72,8 @@ MAIN_NOTES: Final = (
     "is right in exactly half of its repeats is on neither side",
     "saving: tokens of plain voting on the same paths, divided by these",
 )
-TABLE: Final = cell_table("main", "Accuracy and cost of every method", everything(1), MAIN_NOTES)
+TABLE: Final = cell_table("main", "Accuracy and cost of every method", everything(1), MAIN_NOTES, averaged=True)
 POOLED: Final = compared_table("Accuracy compared with the first method, and what each sample could detect")
-
-
-def _paper_layouts(results: Results) -> Iterator[Table]:
-    """One row per method, two columns per dataset and for the plain average over datasets, as the paper prints it."""
-    for number, group in enumerate(by_model(results), 1):
-        shown = columns("text", "method")
-        for dataset in [*(lines[0].source.dataset for lines in group), AVERAGE]:
-            shown += [*columns("percent", f"{dataset} acc."), *columns("tokens7", f"{dataset} tokens")]
-        rows: list[list[Cell]] = []
-        for same in zip(*group, strict=True):
-            pairs = [(known(line.row.accuracy), line.row.tokens * line.row.questions) for line in same]
-            average = mean(a for a, _ in pairs if a is not None), mean(tokens for _, tokens in pairs)
-            rows.append([same[0].cell.label, *(cell for pair in (*pairs, average) for cell in pair)])
-        note = "tokens of all questions of a dataset, mean of the repeats; Avg. is the plain mean of the datasets"
-        notes = [note, settings_of([line for lines in group for line in lines])]
-        title = f"{group[0][0].source.model}, in the paper's layout"
-        yield Table(f"paper-layout-{number}", title, shown, rows, notes)
 
 
 def _recommendations(results: Results) -> Iterator[Recommendation | Figure]:
@@ -124,38 +105,31 @@ def _tradeoffs(results: Results) -> Iterator[Figure]:
         yield Figure(f"tradeoff-{number}", title, "points", axis(TOKENS, "log"), axis(ACCURACY), points, [note])
 
 
-MOST_QUESTIONS: Final = 100
-"""Single questions that a result keeps per pool."""
+MOST_QUESTIONS: Final = 10
+"""Single questions that are listed per pool."""
 
 
-def _questions(results: Results) -> Iterator[PoolQuestions]:
-    """Single questions, those on which the strategies differ most first."""
-    for lines in results:
-        source, questions = lines[0].source, lines[0].opened.questions
-        reference = lines[reference_cell([line.cell for line in lines])].runs
-        agreed = [agreement(line.runs, reference) for line in lines]
-        done = [
-            [
-                StrategyOnQuestion(known(line.runs.right[k]), float(share[k]), line.runs.tokens[k])
-                for line, share in zip(lines, agreed, strict=True)
-            ]
-            for k in range(len(questions))
-        ]
-        pairs = sorted(zip(questions, done, strict=True), key=lambda pair: _spread(pair[1]))
-        names = [line.row.strategy for line in lines]
-        yield PoolQuestions(
-            source.dataset, source.model, source.pool.name, names, len(questions), pairs[:MOST_QUESTIONS]
+def _questions(results: Results) -> Iterator[Table]:
+    """The questions on which strategies differ most, with the share of repeats in which each is right."""
+    for number, lines in enumerate(results, 1):
+        graded, reference = lines[0].row.graded, lines[reference_cell([line.cell for line in lines])].runs
+        shares = [line.runs.right if graded else agreement(line.runs, reference).tolist() for line in lines]
+        every = zip(lines[0].opened.questions, *shares, strict=True)
+        rows = sorted(
+            (one for one in every if max(one[1:]) > min(one[1:])), key=lambda one: min(one[1:]) - max(one[1:])
         )
+        shown = columns("text", "question", "gold") + columns("percent", *(line.cell.label for line in lines))
+        cells: list[list[Cell]] = [
+            [*(one_line(text or "")[:60] for text in question), *map(known, own)] for question, *own in rows
+        ]
+        what = "is right" if graded else "agrees with sc"
+        note = f"the share of repeats in which each {what}; `sureenough replay POOL -q QUESTION` explains one"
+        title = f"{lines[0].source.label}: the questions on which strategies differ most"
+        if rows:
+            yield Table(f"questions-{number}", title, shown, cells[:MOST_QUESTIONS], [note, settings_of(lines)])
 
 
-def _spread(done: Sequence[StrategyOnQuestion]) -> float:
-    values = [one.agreed if one.right is None else one.right for one in done]
-    return min(values) - max(values)
-
-
-REPLAYED: Final = replay_experiment(
-    strategy_cells(METHODS), TABLE, POOLED, _paper_layouts, _recommendations, _tradeoffs, _questions
-)
+REPLAYED: Final = replay_experiment(strategy_cells(METHODS), TABLE, POOLED, _recommendations, _tradeoffs, _questions)
 
 
 def _measure(inputs: Inputs) -> Iterator[Found]:

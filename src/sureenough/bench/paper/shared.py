@@ -112,15 +112,15 @@ def cell_table(
 ) -> Part:
     """One row per cell and source; columns of the paper only if it has a number for one of them.
 
-    `averaged` adds a row per cell with the mean over datasets.
+    `averaged` adds a row per cell with the mean over the datasets of a model.
     """
 
     def build(results: Results) -> Iterator[Table]:
         lines = [line for source in results for line in source]
         shown, explained = with_printed(fields, lines)
         made = table(name, title, shown, lines, [*notes, *explained, settings_of(lines)])
-        if averaged and len(results) > 1 and same_cells(results):
-            made.rows.extend(_average(shown, same) for same in zip(*results, strict=True))
+        for group in by_model(results) if averaged else ():
+            made.rows.extend(_average(shown, same) for same in zip(*group, strict=True) if len(same) > 1)
         yield made
 
     return build
@@ -206,7 +206,7 @@ def _gains(lines: Sequence[CellResult]) -> Floats:
     for line in lines:
         for question, gain in zip(line.opened.questions, np.subtract(line.runs.right, line.first.right), strict=True):
             if isfinite(gain):
-                gains.setdefault((question.id, question.gold), gain)
+                gains.setdefault(question, gain)
     return np.array(list(gains.values()))
 
 

@@ -1,4 +1,4 @@
-"""Reports: a run's results as one HTML page, every table in three forms, every figure as SVG.
+"""Reports: a run's results as one HTML page, every table as LaTeX and CSV, every figure as SVG.
 
 The page makes no requests, needs no other files, and escapes everything from models and datasets. Tables are plain HTML
 and figures are SVG, so it works without scripts; its own script only sorts the tables. A content security policy names
@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -21,28 +21,20 @@ from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report.figures import MISSING, can_draw, draw, embedded
 from sureenough.bench.result import (
-    AnswerGroup,
     ExperimentResult,
     Figure,
-    PoolQuestions,
-    QuestionAnswers,
-    StrategyOnQuestion,
     read,
 )
 from sureenough.bench.tables import (
-    Field,
     Table,
     comma_separated,
-    field,
     html,
     latex,
-    markdown,
-    table,
     without_constants,
 )
 from sureenough.errors import UsageError
 
-FORMS: Final[dict[str, Callable[[Table, str], str]]] = {"md": markdown, "tex": latex, "csv": comma_separated}
+FORMS: Final[dict[str, Callable[[Table, str], str]]] = {"tex": latex, "csv": comma_separated}
 
 
 class Report(NamedTuple):
@@ -92,9 +84,6 @@ def build(results: Sequence[ExperimentResult], out: Path, *, title: str) -> Repo
 
 
 # -- the page
-
-MOST_ANSWERS: Final = 20
-"""Of a question, that the page lists."""
 
 
 def page(results: Sequence[ExperimentResult], drawn: Sequence[Sequence[str]], title: str, missing: str) -> str:
@@ -150,7 +139,7 @@ def _section(result: ExperimentResult, drawn: Sequence[str]) -> str:
     tables = "".join(_table(result, one) for one in result.tables)
     return (
         f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>{grid}{tables}'
-        f"{''.join(map(_question_list, result.questions))}{_notes(result.notes)}"
+        f"{_notes(result.notes)}"
         f"<pre>{escape(result.provenance.command)}</pre>{_origin(result)}</section>"
     )
 
@@ -190,74 +179,6 @@ def _table(result: ExperimentResult, full: Table) -> str:
 
 def _notes(notes: Sequence[str]) -> str:
     return f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>' if notes else ""
-
-
-# -- single questions: what every strategy did on them, and what their paths answered
-
-
-def _question_list(pool: PoolQuestions) -> str:
-    number = f"{len(pool.questions)} of {pool.total}" if len(pool.questions) < pool.total else f"All {pool.total}"
-    hint = f"sureenough replay {pool.file} -q ID -s STRATEGY"
-    questions = "".join(_question(pool.strategies, *one) for one in pool.questions)
-    return (
-        f"<details><summary>Single questions of {escape(pool.dataset)}, {escape(pool.model)}, and their paths</summary>"
-        f'<p class="muted">{number} questions, first those on which the strategies differ most. '
-        f"<code>{escape(hint)}</code> explains what a strategy decided on one of them.</p>{questions}</details>"
-    )
-
-
-def _question(strategies: Sequence[str], question: QuestionAnswers, done: Sequence[StrategyOnQuestion]) -> str:
-    gold = f", gold answer {_short(question.gold)}" if question.gold is not None else ""
-    paths = sum(len(group.paths) for group in question.answers)
-    head = "right" if question.gold is not None else "agrees with sc"
-    fields: list[Field[tuple[str, StrategyOnQuestion]]] = [
-        field("strategy", lambda pair: pair[0]),
-        field(f"{head}, %", lambda pair: _share(pair[1]), "number"),
-        field("tokens", lambda pair: pair[1].tokens, "count"),
-    ]
-    strategy_table = html(table("", "", fields, zip(strategies, done, strict=True)))
-    answer_table = html(table("", "", ANSWER_FIELDS, question.answers[:MOST_ANSWERS]))
-    left_out = len(question.answers) - MOST_ANSWERS
-    more = f'<p class="muted">and {left_out} more answers</p>' if left_out > 0 else ""
-    return (
-        f"<details><summary>{escape(_short(question.id))}{escape(gold)}: {paths} paths, {len(question.answers)} "
-        f'answers; {escape(_changed(strategies, done))}</summary><div class="pair">{strategy_table}'
-        f"<div>{answer_table}{more}</div></div></details>"
-    )
-
-
-def _changed(strategies: Sequence[str], done: Sequence[StrategyOnQuestion]) -> str:
-    """How often the first strategy is right, and those that differ from it."""
-    texts = [f"{name} {_share(one)} %" for name, one in zip(strategies, done, strict=True)]
-    differing = [text for text, one in zip(texts, done, strict=True) if _share(one) != _share(done[0])]
-    return f"{texts[0]}, but {', '.join(differing)}" if differing else f"all strategies {_share(done[0])} %"
-
-
-def _share(one: StrategyOnQuestion) -> str:
-    return f"{100 * (one.agreed if one.right is None else one.right):.0f}"
-
-
-def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """0–3, 7: runs of consecutive numbers."""
-    start = 0
-    for i, number in enumerate(numbers):
-        if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
-            first = numbers[start]
-            yield str(number) if first == number else f"{first}–{number}"
-            start = i + 1
-
-
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-ANSWER_FIELDS: Final[Sequence[Field[AnswerGroup]]] = (
-    field("answer", lambda group: "no answer" if group.answer is None else _short(group.answer)),
-    field("right", lambda group: None if group.right is None else "yes" if group.right else "no", "number"),
-    field("paths", lambda group: len(group.paths), "count"),
-    field("mean tokens", lambda group: sum(group.tokens) / len(group.tokens), "count"),
-    field("path numbers", lambda group: _short(", ".join(_ranges(sorted(group.paths))), 120)),
-)
 
 
 def slug(text: str) -> str:
