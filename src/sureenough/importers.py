@@ -81,11 +81,13 @@ class Log:
     dataset: str = ""
     place: str = ""  # what is being read, for messages
     chosen: str | None = None  # the filter of lm-evaluation-harness whose rows count, or "columns"
-    facts: dict[str, None] = field(default_factory=dict)  # each said once, in this order
-    counts: Counter[str] = field(default_factory=Counter)
+    noted: Counter[str] = field(default_factory=Counter)  # facts, and how many paths each is about if it is about some
 
-    def note(self, fact: str) -> None:
-        self.facts[fact] = None
+    def note(self, fact: str, paths: int = 0) -> None:
+        self.noted[fact] += paths
+
+    def notes(self) -> list[str]:
+        return [f"{fact}: {paths:,}" if paths else fact for fact, paths in self.noted.items()]
 
 
 def import_pools(
@@ -213,12 +215,12 @@ def _signals(log: Log, path: LoggedPath) -> tuple[bytes | None, bytes | None]:
     if not path.logprobs:
         return None, None
     if path.tokens is not None and path.tokens > len(path.logprobs) + 1:  # one token ends the path, and may be left out
-        log.counts["paths with log-probabilities for a part of their tokens, left out"] += 1
+        log.note("paths with log-probabilities for a part of their tokens, left out", 1)
         return None, None
     try:
         pairs = np.array([token_signals(candidates, K) for candidates in path.logprobs])
     except MissingLogprobs:
-        log.counts[f"paths with log-probabilities of fewer than {K} candidates per token, left out"] += 1
+        log.note(f"paths with log-probabilities of fewer than {K} candidates per token, left out", 1)
         return None, None
     return pairs[:, 0].tobytes(), pairs[:, 1].tobytes()
 
@@ -280,7 +282,7 @@ def _outputs(runs: Sequence[tuple[Log, str | None]], output: Path) -> list[Path]
 
 def _write_one(paths: _SortedPaths, log: Log, model: str | None, file: Path, kind: str) -> None:
     run = paths.runs[log, model]
-    notes = [*log.facts, *(f"{what}: {count:,}" for what, count in log.counts.items())]
+    notes = log.notes()
     questions, golds, total, answers, texts, tokens, signals = paths.known(run)
     if not answers and texts:
         notes.append(f"answers are read from the texts, as kind {kind}")
@@ -553,7 +555,7 @@ def _inspect_paths(log: Log, header: Any, samples: Iterable[Any]) -> Iterator[Lo
         log.note("the run stopped early: what other rules would have done with the skipped epochs cannot be told")
     for sample in samples:
         if sample.error is not None:
-            log.counts["epochs that ended with an error, left out"] += 1
+            log.note("epochs that ended with an error, left out", 1)
             continue
         yield _inspect_path(log, header.eval.model, sample)
 

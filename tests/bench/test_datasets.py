@@ -241,7 +241,7 @@ OFFLINE = ("could not be reached", "--dataset math500=FILE")
             {},
             ("accept its terms at https://huggingface.co/datasets/Idavidrein/gpqa", "--dataset gpqa-diamond=FILE"),
         ),
-        ("amc23", {}, ("the hub has no test-00000-of-00001.parquet in math-ai/amc23 at 80815d37005f",)),
+        ("amc23", {}, ("test-00000-of-00001.parquet of math-ai/amc23 could not be downloaded from the hub: 404",)),
         ("math500", {"HF_ENDPOINT": NOWHERE}, OFFLINE),
         ("math500", {"HF_HUB_OFFLINE": "1"}, OFFLINE),
     ],

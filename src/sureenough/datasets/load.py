@@ -20,6 +20,7 @@ from sureenough.datasets.files import load as read_file
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
+from sureenough.redact import first_line
 from sureenough.templates import render_prompt, template_of
 
 
@@ -194,10 +195,6 @@ def fetch(dataset: Dataset) -> Path:
             f"{hub.id} is gated: accept its terms at https://huggingface.co/datasets/{hub.id}, then log in with "
             f"`hf auth login` or set HF_TOKEN. {instead}"
         ) from None
-    except (errors.RepositoryNotFoundError, errors.RemoteEntryNotFoundError, errors.RevisionNotFoundError):
-        raise UsageError(
-            f"the hub has no {hub.file} in {hub.id} at {hub.revision[:12]}, or not for you. {instead}"
-        ) from None
     except (URLError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         reason = f" ({error.reason})" if isinstance(error, URLError) else ""
         raise UsageError(
@@ -205,8 +202,9 @@ def fetch(dataset: Dataset) -> Path:
             f"Go online and try again. {instead}"
         ) from None
     except Exception as error:  # the hub's client does not say which HTTP library it uses
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UsageError(f"{hub.id} could not be downloaded from the hub: {reason[:200]}. {instead}") from None
+        raise UsageError(
+            f"{hub.file} of {hub.id} could not be downloaded from the hub: {first_line(error)}. {instead}"
+        ) from None
 
 
 def _hub_file(hub: Hub, client: Any, errors: Any) -> Path:
