@@ -129,12 +129,6 @@ class Sampler:
         self.requests: list[list[int]] = []  # beginnings, without the prompt
         self.replies: list[list[int]] = []  # what was sampled after them
 
-    async def acquire(self) -> None:
-        """It is always loaded."""
-
-    def release(self) -> None:
-        """It stays."""
-
     async def rendered(self, _: Any, body: dict[str, Any], *, chat: bool) -> in_process.RenderedRequest:
         """What vLLM's own server makes of a request."""
         params = Parameters(stop=body.get("stop"), detokenize=True, skip_special_tokens=True)

@@ -242,10 +242,6 @@ def replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-def _header(scope: Scope, name: str) -> bytes:
-    return bytes(dict(scope["headers"]).get(name.encode(), b""))
-
-
 def _json_object(text: bytes) -> dict[str, Any]:
     """A JSON object; an empty one if it is something else."""
     try:
@@ -267,7 +263,7 @@ HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cac
 
 def watch_request(scope: Scope) -> WatchRequest | None:
     """How the path of this request is to be watched, if its header says so."""
-    message = _json_object(_header(scope, WATCH_HEADER))
+    message = _json_object(dict(scope["headers"]).get(WATCH_HEADER.encode(), b""))
     arguments = message.get("arguments")
     if not isinstance(arguments, dict) or message.get("protocol") != PROTOCOL_VERSION:
         return None

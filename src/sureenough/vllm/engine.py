@@ -188,12 +188,6 @@ class ServedEngine(Engine):
     def sampling(self) -> dict[str, Any]:
         return self._sampling
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
     @property
     def _model(self) -> ServedModel:
         assert self.served is not None  # the engine is open
@@ -236,21 +230,20 @@ class ServedEngine(Engine):
 
     async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Grow one path."""
-        async with self:
-            name = f"path-{next(_numbers):08}-{seed}"
-            request = self._watch_request(prompt, name)
-            path = GrowingPath(K if prompt.signals and request is None else None, withheld=True)
-            try:
-                made = await asyncio.shield(self._rendered(prompt))
-                changes = {"seed": seed, "detokenize": bool(made.params.stop)}
-                async with aclosing(self._grow(path, made, made.inputs, name, changes, request)) as parts:
-                    async for part in parts:
-                        yield part
-                summary = await self._summary(request, len(path.ids))
-            except (GeneratorExit, asyncio.CancelledError):
-                await self._report_cancelled(prompt, request, path)
-                raise
-            yield path.end(len(made.ids), self._text(path, made), summary)
+        name = f"path-{next(_numbers):08}-{seed}"
+        request = self._watch_request(prompt, name)
+        path = GrowingPath(K if prompt.signals and request is None else None, withheld=True)
+        try:
+            made = await asyncio.shield(self._rendered(prompt))
+            changes = {"seed": seed, "detokenize": bool(made.params.stop)}
+            async with aclosing(self._grow(path, made, name, changes, request)) as parts:
+                async for part in parts:
+                    yield part
+            summary = await self._summary(request, len(path.ids))
+        except (GeneratorExit, asyncio.CancelledError):
+            await self._report_cancelled(prompt, request, path)
+            raise
+        yield path.end(len(made.ids), self._text(path, made), summary)
 
     async def _report_cancelled(self, prompt: Prompt, request: WatchRequest | None, path: GrowingPath) -> None:
         """How many more tokens than those passed on a path has that is cancelled, once that is known."""
@@ -294,27 +287,26 @@ class ServedEngine(Engine):
 
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which the chat template gets as the start of the last message."""
-        async with self:
-            body = self._body(prompt, beginning, **options.sampling(self._sampling))
-            try:
-                made = await rendered(self._model, body, chat=self.chat)
-            except ContextFull:
-                if not beginning:
-                    raise
-                yield End("length")  # a path at its limit is one that was cut
-                return
-            path = GrowingPath(None if not prompt.signals else K if options.confidence else 0)
-            name = f"rest-{next(_numbers):08}"
-            async with aclosing(self._grow(path, made, made.inputs, name, {"seed": seed})) as parts:
-                async for part in parts:
-                    yield part
-            decode = self._model.tokenizer.decode
-            texts = [str(decode([token])) for token in path.ids] if path.stop_text else []
-            stop_text = path.stop_text and to_end_of_token(path.stop_text, len(path.text), texts)
-            yield path.end(len(made.ids), "", stop_text=stop_text)
+        body = self._body(prompt, beginning, **options.sampling(self._sampling))
+        try:
+            made = await rendered(self._model, body, chat=self.chat)
+        except ContextFull:
+            if not beginning:
+                raise
+            yield End("length")  # a path at its limit is one that was cut
+            return
+        path = GrowingPath(None if not prompt.signals else K if options.confidence else 0)
+        name = f"rest-{next(_numbers):08}"
+        async with aclosing(self._grow(path, made, name, {"seed": seed})) as parts:
+            async for part in parts:
+                yield part
+        decode = self._model.tokenizer.decode
+        texts = [str(decode([token])) for token in path.ids] if path.stop_text else []
+        stop_text = path.stop_text and to_end_of_token(path.stop_text, len(path.text), texts)
+        yield path.end(len(made.ids), "", stop_text=stop_text)
 
     async def _grow(
-        self, path: GrowingPath, made: RenderedRequest, inputs: Any, name: str, changes: Mapping[str, Any],
+        self, path: GrowingPath, made: RenderedRequest, name: str, changes: Mapping[str, Any],
         request: WatchRequest | None = None,
     ) -> AsyncGenerator[Part, None]:  # fmt: skip
         """The parts of a request as they come; an error if vLLM does not accept it or gives it up."""
@@ -323,7 +315,7 @@ class ServedEngine(Engine):
         served = self._model
         try:
             params = self._params(made.params, path, changes, request)
-            generated = served.client.generate(inputs, params, name, **made.arguments)
+            generated = served.client.generate(made.inputs, params, name, **made.arguments)
             outputs = generated if request is None else served.records.with_progress(generated, name)
             async with aclosing(generated), aclosing(outputs):
                 async for output in outputs:

@@ -40,7 +40,8 @@ class WholeReplies:
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._quiet: dict[str, _QuietRequest | None] = {}  # by id; None for one that sends all its outputs
+        # Requests and how many of their tokens were sent, by id; None for one that sends all its outputs.
+        self._quiet: dict[str, tuple[Any, int] | None] = {}
         self._reported: Any = None  # numbers of running and waiting requests in the last statistics
         self._statistics_due = 0.0
 
@@ -51,13 +52,15 @@ class WholeReplies:
         for message in by_client.values():
             due = []
             for output in message.outputs:
-                request: Any = quiet.get(output.request_id, _NEW)
-                if request is _NEW:
-                    quiet[output.request_id] = _quiet_request(self.requests.get(output.request_id), output)
-                elif request is not None:
+                known: Any = quiet.get(output.request_id, _NEW)
+                if known is _NEW:
+                    quiet[output.request_id] = _quiet(self.requests.get(output.request_id), output)
+                elif known is not None:
                     if output.finish_reason is None and not output.events:
                         continue
-                    request.catch_up(output)
+                    request, sent = known
+                    output.new_token_ids = list(request.output_token_ids[sent:])
+                    quiet[output.request_id] = request, sent + len(output.new_token_ids)
                 due.append(output)
                 if output.finish_reason is not None:
                     quiet.pop(output.request_id, None)
@@ -90,27 +93,13 @@ class WholeReplies:
         return finished
 
 
-class _QuietRequest:
-    """A request whose outputs are dropped, and how many of its tokens were sent."""
-
-    __slots__ = ("_request", "_sent")
-
-    def __init__(self, request: Any, sent: int) -> None:
-        self._request, self._sent = request, sent
-
-    def catch_up(self, output: Any) -> None:
-        """Give an output all that was not sent."""
-        output.new_token_ids = list(self._request.output_token_ids[self._sent :])
-        self._sent += len(output.new_token_ids)
-
-
-def _quiet_request(request: Any, output: Any) -> _QuietRequest | None:
-    """What to know of a request whose first output this is; None if all its outputs are needed."""
+def _quiet(request: Any, output: Any) -> tuple[Any, int] | None:
+    """A request whose first output this is, and how many of its tokens that has; None if all are needed."""
     # Rows of other kinds for their tokens, which we do not join; or its tokens may become a prompt.
     others = output.routed_experts is not None or getattr(output, "new_sampling_mask", None) is not None
     if request is None or request.resumable or others or not needs_only_its_end(request.sampling_params):
         return None
-    return _QuietRequest(request, len(output.new_token_ids))
+    return request, len(output.new_token_ids)
 
 
 def needs_only_its_end(params: Any) -> bool:
