@@ -13,6 +13,7 @@ import logging
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
@@ -101,7 +102,7 @@ class Endpoints:
         for route in list(app.router.routes):
             path, methods = getattr(route, "path", ""), getattr(route, "methods", None) or ()
             if path in ANSWERED and "POST" in methods:
-                app.router.routes.append(_instead(route, Completions(self, path, route.app)))
+                app.router.routes.append(_instead(route, partial(self._complete, path, route.app)))
             elif path == "/v1/models" and "GET" in methods:
                 app.router.routes.append(_instead(route, self._list_models))
         app.router.routes.append(Mount(PREFIX, app=self._ours))
@@ -130,6 +131,21 @@ class Endpoints:
             await error.response()(scope, receive, send)
         else:
             await self._server({**scope, "path": path, "root_path": ""}, receive, send)
+
+    async def _complete(self, path: str, original: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give a request with a strategy to the consensus server, a watched one to the monitor, and others to vLLM."""
+        try:
+            body = await read_body(receive)
+        except ClientDisconnect:
+            return
+        watch = watch_request(scope) if self.watches else None
+        if watch is not None and (rewritten := with_arguments(body, watch)) is not None:
+            assert self.records is not None
+            await WatchedReply(watch, self.records, send).stream(original, scope, replay(rewritten, receive))
+        elif _asks_for_consensus(body):
+            await self.consensus(path, scope, replay(body, receive), send)
+        else:
+            await original(scope, replay(body, receive), send)
 
     async def _list_models(self, scope: Scope, receive: Receive, send: Send) -> None:
         listed = await scope["app"].state.openai_serving_models.show_available_models()
@@ -187,29 +203,6 @@ def _instead(route: Any, app: ASGIApp) -> Any:
     other = copy(route)
     other.app = app
     return other
-
-
-class Completions:
-    """The application of a replaced route."""
-
-    def __init__(self, plugin: Endpoints, path: str, original: ASGIApp) -> None:
-        self._plugin, self._path, self._original = plugin, path, original
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give a request with a strategy to the consensus server, a watched one to the monitor, and others to vLLM."""
-        try:
-            body = await read_body(receive)
-        except ClientDisconnect:
-            return
-        watch = watch_request(scope) if self._plugin.watches else None
-        if watch is not None and (rewritten := with_arguments(body, watch)) is not None:
-            assert self._plugin.records is not None
-            reply = WatchedReply(watch, self._plugin.records, send)
-            await reply.stream(self._original, scope, replay(rewritten, receive))
-        elif _asks_for_consensus(body):
-            await self._plugin.consensus(self._path, scope, replay(body, receive), send)
-        else:
-            await self._original(scope, replay(body, receive), send)
 
 
 def _asks_for_consensus(body: bytes) -> bool:
