@@ -169,7 +169,7 @@ def large(name: str, content: Any) -> Any:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (cut, "is not a whole log of Inspect (File is not a zip file)"),
+        (cut, "is not a whole log of Inspect ("),
         (rewritten(wrong_types), "is not a whole log of Inspect ("),
         (rewritten(no_header), "is not a whole log of Inspect ("),
         (rewritten(no_samples), "holds no paths"),
