@@ -206,24 +206,6 @@ def test_14_19_one_rule_for_repeated_candidates(lists: list[list[float]], repeat
     assert counter.repeated is repeated
 
 
-def chunk_event(text: str, values: list[float] | None) -> str:
-    """An event in which every character is a token, all with the same candidates."""
-    event = json.loads(token_event(text, values=values))
-    logprobs = event["choices"][0]["logprobs"]
-    logprobs["content"] = [logprobs["content"][0] | {"token": char} for char in text]
-    return json.dumps(event)
-
-
-def test_14_19_two_equal_lists_do_not_end_a_run() -> None:
-    certain = [0.0] + [-9999.0] * 19
-    for values in (certain, None):
-        parser, _, tokens = parsed(chunk_event("ab", values))
-        assert (parser.error, tokens) == (None, 2)
-    assert parsed(chunk_event("x" * 50, certain))[2] == 50
-    with pytest.raises(MissingLogprobs, match="repeats one token's candidates"):
-        parsed(chunk_event("x" * 50, None))
-
-
 def test_14_6_surrogate_halves_are_joined_and_lone_ones_replaced() -> None:
     """They are written as escapes in JSON."""
     smile = "\U0001f600"

@@ -60,16 +60,6 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
     assert (reply.choices[0].message.content or "").endswith("\\boxed{1/2}")
 
 
-def test_separate_reasoning_is_returned_separately() -> None:
-    manner = Manner(reasoning=True, answer="7")
-    with an_upstream(manner) as up, before(up) as (url, _):
-        reply = chat(url, sureenough={"paths": 2})
-    message = reply.choices[0].message
-    assert message.content == "\\boxed{7}"
-    assert message.model_extra is not None
-    assert message.model_extra["reasoning_content"]
-
-
 @pytest.mark.parametrize(("reasoned", "counted"), [(12, 12), (None, 0), (-1, 0), (10**9, 15)])
 def test_reasoning_tokens_are_summed_over_the_paths(reasoned: int | None, counted: int) -> None:
     """As the upstream counts them, and not more than the reply has."""

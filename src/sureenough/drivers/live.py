@@ -168,7 +168,6 @@ class PathStream:
         return self.end.finish == "length"
 
     def watched(self, prompt: Prompt, window: int | None) -> Prompt:
-        """The prompt with this path's gate, for engines that watch their own paths."""
         if not self.signals:  # such an engine need not send anything before its end
             return replace(prompt, watch=WatchOptions(None, Gate(), self.count_unheard))
         gate = None if self.start.warmup or window is None else self.start.gate

@@ -149,8 +149,6 @@ class ProgressLine:
 
 
 class ReplyWriter:
-    """The reply to one request, whole or in chunks, under one id."""
-
     def __init__(self, request: ConsensusRequest) -> None:
         self.request = request
         self.id = f"{'chatcmpl' if request.chat else 'cmpl'}-{secrets.token_urlsafe(18)}"
@@ -204,8 +202,6 @@ class ReplyWriter:
 
 
 class ResponseWriter:
-    """The reply to one request of the Responses API, whole or as its events, under one id."""
-
     def __init__(self, request: ConsensusRequest) -> None:
         self.request = request
         self.id = f"resp_{secrets.token_urlsafe(18)}"

@@ -178,7 +178,6 @@ class Routes:
         return Response((PAGE / name).read_bytes(), media_type=media_type, headers=NOT_KEPT)
 
     async def options(self, request: Request) -> Response:
-        """Models, strategies and run options, with the defaults and limits of this server."""
         settings, models = self.state.settings, await self.state.backend.models()
         defaults, caps = settings.run_options(), settings.limits.caps()
         strategies = [

@@ -33,8 +33,6 @@ class LlamaServerOptions:
 
 
 class LlamaServer:
-    """A running server, the number of its users, and its key."""
-
     def __init__(self, plan: LlamaServerOptions) -> None:
         self.plan = plan
         self.users = 0

@@ -31,7 +31,6 @@ class Header(NamedTuple):
 
 
 def parts(file: Path) -> list[Path]:
-    """All files of a model that may be split."""
     split = _PART.match(file.name)
     if split is None:
         return [file]

@@ -202,8 +202,6 @@ class ProgressPoller:
 
 
 class Watcher:
-    """Asks a server to watch its own paths, if it can."""
-
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
         self.present = False  # it has watched a path
@@ -268,7 +266,6 @@ class MonitorInfo(NamedTuple):
 
 
 async def fetch_monitor_info(fetch: Fetch) -> MonitorInfo | None:
-    """What the monitor of a server offers, if it has one."""
     try:
         info = json.loads(await fetch("sureenough/monitor") or b"")
         if info["protocol"] == PROTOCOL_VERSION:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -36,6 +37,15 @@ LONGEST_WINDOW: Final = 2048
 
 ARGUMENT_PREFIX: Final = "sure_"
 THRESHOLDS: Final = {"sure_trust": "trust", "sure_drop": "drop", "sure_risk": "risk", "sure_eta": "eta"}
+FINITE: Final = sys.float_info.max
+_THRESHOLD: Final = (-FINITE, FINITE, "a finite number, or left out to mean never")
+NUMBERS: Final = {
+    "sure_window": (1, LONGEST_WINDOW, f"a whole number from 1 to {LONGEST_WINDOW}"),
+    "sure_trace": (0, 1, "0 or 1"),
+    "sure_eta": (0, FINITE, "a finite number of at least 0"),
+    **dict.fromkeys(("sure_trust", "sure_drop", "sure_risk"), _THRESHOLD),
+}
+"""The least and the largest value of each argument that is a number, and what it must be."""
 ARGUMENTS: Final = ("sure_key", "sure_window", "sure_trace", *THRESHOLDS)
 KEY_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 LOGIT_CHANGES: Final = {
@@ -60,8 +70,6 @@ MAX_KEYS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """How one path is to be watched."""
-
     key: str  # names the path's record; whoever knows it may read the record
     window: int
     gate: Gate = NEVER_CLOSES
@@ -103,31 +111,16 @@ def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest |
     key = ours.get("sure_key")
     if not isinstance(key, str) or KEY_PATTERN.fullmatch(key) is None:
         raise UsageError("sure_key must be a string of 8 to 64 letters, digits, - or _; it names the path's record")
-    thresholds: dict[str, Any] = {
-        field: _number(name, ours[name]) for name, field in THRESHOLDS.items() if name in ours
-    }
-    if thresholds.get("eta", 0.0) < 0.0:
-        raise UsageError(f"sure_eta is {thresholds['eta']}; it must be at least 0")
-    trace = ours.get("sure_trace", 0)
-    if trace not in (0, 1):
-        raise UsageError(f"sure_trace is {trace!r}; it must be 0 or 1")
-    return WatchRequest(key, _window(ours.get("sure_window")), Gate(**thresholds), bool(trace))
+    thresholds: dict[str, Any] = {field: _number(ours, name) for name, field in THRESHOLDS.items() if name in ours}
+    trace = bool(_number(ours, "sure_trace")) if "sure_trace" in ours else False
+    return WatchRequest(key, int(_number(ours, "sure_window")), Gate(**thresholds), trace)
 
 
-def _window(value: object) -> int:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and 1 <= value <= LONGEST_WINDOW and value == int(value):  # type: ignore[operator, call-overload]
-        return int(value)  # type: ignore[call-overload, no-any-return]
-    raise UsageError(f"sure_window is {value!r}; it must be a whole number from 1 to {LONGEST_WINDOW}")
-
-
-def _number(name: str, value: object) -> float:
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-            return float(value)
-    except OverflowError:  # a whole number beyond every float
-        raise UsageError(f"{name} is too large; it must be a finite number, or left out to mean never") from None
-    raise UsageError(f"{name} is {value!r}; it must be a finite number, or left out to mean never")
+def _number(arguments: Mapping[str, Any], name: str) -> float:
+    value, (least, most, kind) = arguments.get(name), NUMBERS[name]
+    if type(value) in (int, float) and least <= value <= most and (most == FINITE or value == int(value)):
+        return float(value)
+    raise UsageError(f"{name} must be {kind}")
 
 
 def is_watchable(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
