@@ -444,11 +444,7 @@ def test_the_file_that_a_name_selects(files: list[str], wish: str | None, found:
 @pytest.mark.parametrize(
     ("files", "wish", "says"),
     [
-        (
-            ["a-Q4.gguf", "a-Q8.gguf"],
-            None,
-            r"has 2 files; choose one, as in hf:a/b:a-Q4.gguf. It has: a-Q4",
-        ),
+        (["a-Q4.gguf", "a-Q8.gguf"], None, r"has 2 files; choose one, as in hf:a/b:a-Q4.gguf. It has: a-Q4"),
         (["a-Q4.gguf"], "q5", r"has no file like 'q5'.* It has: a-Q4.gguf"),
         (["model.safetensors"], None, "has no GGUF files"),
     ],

@@ -275,11 +275,7 @@ def test_candidates_that_were_merged_count_as_the_smallest() -> None:
 
 @pytest.mark.parametrize(
     ("got", "says"),
-    [
-        (0, "no log-probabilities"),
-        (5, "only 5 candidates per token"),
-        (14, "only 14 candidates per token"),
-    ],
+    [(0, "no log-probabilities"), (5, "only 5 candidates per token"), (14, "only 14 candidates per token")],
 )
 def test_too_few_candidates_name_the_fix(got: int, says: str) -> None:
     with pytest.raises(MissingLogprobs, match=says) as raised:

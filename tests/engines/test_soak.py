@@ -80,13 +80,7 @@ async def one(connected: OpenAIConnection, number: int) -> str:
     session = Session(strategy, options)
     told = Told()
     work = asyncio.ensure_future(
-        run(
-            Prompt.user("?"),
-            connected,
-            session,
-            judge=judge(extract=extract, key=str),
-            observers=[told],
-        )
+        run(Prompt.user("?"), connected, session, judge=judge(extract=extract, key=str), observers=[told])
     )
     if draw.random() < 0.1:
         asyncio.get_running_loop().call_later(draw.random() * 0.1, work.cancel)

@@ -31,10 +31,7 @@ class Recorded:
 
     def app(self) -> Router:
         return Router(
-            routes=[
-                Route("/v1/chat/completions", self.complete, methods=["POST"]),
-                Route("/v1/models", self.models),
-            ]
+            routes=[Route("/v1/chat/completions", self.complete, methods=["POST"]), Route("/v1/models", self.models)]
         )
 
     async def models(self, request: Request) -> Response:

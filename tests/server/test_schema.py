@@ -24,12 +24,7 @@ def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
     limits = ServerLimits(paths=20, seconds=5, tokens=2_000)
     with an_upstream(Manner(tokens=2)) as up, before(up, limits=limits, paths=16, models=("tiny",)) as (url, state):
         done = subprocess.run(
-            [*COMMAND, f"{url}/openapi.json"],
-            capture_output=True,
-            text=True,
-            timeout=500,
-            cwd=tmp_path,
-            check=False,
+            [*COMMAND, f"{url}/openapi.json"], capture_output=True, text=True, timeout=500, cwd=tmp_path, check=False
         )
         samples = [sample for metric in state.metrics.requests.collect() for sample in metric.samples]
         seen = {(one.labels["route"], int(one.labels["status"])): one.value for one in samples}

@@ -206,12 +206,7 @@ class PathStream:
 
 
 async def run(
-    prompt: Prompt,
-    engine: Engine,
-    session: Session,
-    *,
-    judge: Judge,
-    observers: Iterable[Observer] = (),
+    prompt: Prompt, engine: Engine, session: Session, *, judge: Judge, observers: Iterable[Observer] = ()
 ) -> Outcome:
     """Run a new session to its end. Cancelling this ends the run with the vote so far."""
     live = LiveRun(prompt, engine, session, judge, observers)

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
-from sureenough.core.events import (
-    Action,
-    Cancel,
-    Classify,
-    Ended,
-    Event,
-    Expired,
-    Fate,
-    Start,
-    Token,
-    Tokens,
-)
+from sureenough.core.events import Action, Cancel, Classify, Ended, Event, Expired, Fate, Start, Token, Tokens
 from sureenough.core.session import Session
 from sureenough.drivers.observers import Observer, RunStarted
 from sureenough.errors import ProtocolError
@@ -24,10 +13,7 @@ from sureenough.pools import RecordedPath
 
 
 def lockstep(
-    paths: Sequence[RecordedPath],
-    session: Session,
-    expired: Callable[[], bool],
-    observer: Observer | None = None,
+    paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool], observer: Observer | None = None
 ) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
     running: dict[int, Iterator[Token]] = {}

@@ -27,12 +27,7 @@ from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.consensus import ServerState
 from sureenough.server.metrics import CONTENT_TYPE, learned_signals
 from sureenough.server.replies import respond
-from sureenough.server.requests import (
-    PAGE_STRATEGIES,
-    asks_for_consensus,
-    names_with_strategies,
-    parse_body,
-)
+from sureenough.server.requests import PAGE_STRATEGIES, asks_for_consensus, names_with_strategies, parse_body
 from sureenough.server.responses import JSON, ApiError, ErrorBody, json_response, send_events, unknown_model
 from sureenough.spec import options as strategy_options
 

@@ -10,7 +10,6 @@ import os
 import re
 import selectors
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
@@ -49,31 +48,15 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._left: int | None = None  # bytes that may still be parsed in this turn; None: none was parsed yet
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._left = TURN_BYTES
+        self._line = asyncio.Lock()
 
     async def take(self, size: int) -> None:
-        loop = asyncio.get_running_loop()
-        if self._left is None:
-            self._left = TURN_BYTES
-            loop.call_soon(self._begin_turn)
-        if self._left > 0:
+        async with self._line:  # in the order of arrival
+            if self._left <= 0:
+                await asyncio.sleep(0)
+                self._left = TURN_BYTES
             self._left -= size
-        else:
-            turn = loop.create_future()
-            self._waiting.append((turn, size))
-            await turn
-
-    def _begin_turn(self) -> None:
-        left = TURN_BYTES
-        while self._waiting and left > 0:
-            turn, size = self._waiting.popleft()
-            if not turn.done():  # else its stream was closed
-                turn.set_result(None)
-                left -= size
-        self._left = None if left == TURN_BYTES else left
-        if self._left is not None:
-            asyncio.get_running_loop().call_soon(self._begin_turn)
 
 
 class Transport:

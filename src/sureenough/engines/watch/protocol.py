@@ -117,7 +117,8 @@ def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest |
 
 
 def _number(arguments: Mapping[str, Any], name: str) -> float:
-    value, (least, most, kind) = arguments.get(name), NUMBERS[name]
+    value: Any = arguments.get(name)
+    least, most, kind = NUMBERS[name]
     if type(value) in (int, float) and least <= value <= most and (most == FINITE or value == int(value)):
         return float(value)
     raise UsageError(f"{name} must be {kind}")
