@@ -89,6 +89,14 @@ def test_a_pool_without_signals(tmp_path: Path, kind: str) -> None:
             Pool(tmp_path / "q.parquet")
 
 
+@pytest.mark.parametrize("value", [-1.0, float("inf"), float("-inf")])
+def test_summaries_that_no_path_has_are_damage(value: float, tmp_path: Path) -> None:
+    path = RecordedPath("5", tokens=2, known=(4, Summary(2, 1.5, value)))
+    write_pool(tmp_path / "p.parquet", [replace(question("q1"), paths=[path])], PoolInfo(window=4), optional=SUMMARY)
+    with pytest.raises(TraceError, match=r"row 0: its values of windows are .*; none may be negative or infinite"):
+        list(Pool(tmp_path / "p.parquet"))
+
+
 def test_signals_that_are_null_in_every_row_may_have_any_type(tmp_path: Path) -> None:
     rows = pa.table({"question": ["q"] * 3, "path": [0, 1, 2], "answer": ["1", "2", "1"], "tokens": [7, 8, 9],
                      **dict.fromkeys(("gold", "level", "finish", "peak", "conf"), pa.nulls(3))})  # fmt: skip

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise, repeat
+from math import inf
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -314,6 +315,8 @@ def _recorded(row: Row, window: int | None) -> RecordedPath:
     more: Row = {"tokens": row["tokens"]} if bare else {}
     if bare and window is not None and row.get(SUMMARY[0]) is not None:
         known: dict[str, Any] = {name: row[name] for name in SUMMARY if row[name] is not None}
+        if any(value < 0.0 or value == inf for value in known.values()):
+            raise UsageError(f"its values of windows are {known}; none may be negative or infinite")
         more["known"] = window, Summary(row["tokens"], **known)
     return RecordedPath(*values, row.get("text"), row.get("seed"), **more)
 
