@@ -12,6 +12,7 @@ import pytest
 import sureenough as se
 from tests.processes import printed
 
+pytestmark = pytest.mark.filterwarnings("default")  # streams that the runs of Inspect before it left open
 REAL = Path(os.environ.get("SUREENOUGH_REAL", "nowhere"))
 
 
