@@ -77,10 +77,10 @@ def test_both_runs_are_stopped_together(browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("answers", "agree", "sentence"),
     [
-        (("1/2", "0.5"), True, "a used 10 tokens, 50 % fewer than b with 20. They agree: 1/2 and 0.5 mean the same."),
-        (("1", "2"), False, "a used 10 tokens, 50 % fewer than b with 20. They disagree: 1 and 2."),
-        (("1", None), None, "a used 10 tokens, 50 % fewer than b with 20. b gave no answer."),
-        ((None, None), None, "a used 10 tokens, 50 % fewer than b with 20. Neither gave an answer."),
+        (("1/2", "0.5"), True, "a used 10 tokens, 50% fewer than b with 20. They agree: 1/2 and 0.5 mean the same."),
+        (("1", "2"), False, "a used 10 tokens, 50% fewer than b with 20. They disagree: 1 and 2."),
+        (("1", None), None, "a used 10 tokens, 50% fewer than b with 20. b gave no answer."),
+        ((None, None), None, "a used 10 tokens, 50% fewer than b with 20. Neither gave an answer."),
     ],
 )
 def test_the_sentence_that_compares(

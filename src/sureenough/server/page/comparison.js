@@ -104,7 +104,7 @@ export function verdict(first, second, agree) {
   const [few, many] = [less.summary.tokens, more.summary.tokens];
   const isOver = Boolean(first.result && second.result);
   const used = few === many ? `Both used ${number.format(few)} tokens.`
-    : `${strategyOf(less)} used ${number.format(few)} tokens, ${Math.round(100 * (1 - few / many))} % fewer than ${strategyOf(more)} with ${number.format(many)}.`;
+    : `${strategyOf(less)} used ${number.format(few)} tokens, ${Math.round(100 * (1 - few / many))}% fewer than ${strategyOf(more)} with ${number.format(many)}.`;
   if (!isOver) return `So far: ${used}`;
   return `${used} ${agreement(first, second, agree)}`.trim();
 }

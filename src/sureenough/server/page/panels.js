@@ -13,7 +13,7 @@ export function showTiles(state) {
   setText("token-buckets", describeBuckets(state.result));
   setText("reread-tokens", describeReread(state.result));
   setText("plain-tokens", plain ? `all ${summary.budget} paths: about ${number.format(Number(plain.toPrecision(2)))}` : "");
-  setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)} %` : "0 %");
+  setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)}%` : "0%");
   setText("saved-note", state.result ? "compared with plain voting on the whole budget" : "known when the run ends");
   showFates(state.counts());
   showMeter(state, summary);
@@ -75,7 +75,7 @@ export function showVotes(state, list, note, highlight) {
     row.paths = voters.get(path) ?? [];
     if (row.children[0].textContent !== answer) { row.children[0].textContent = answer; row.children[0].title = answer; }
     row.children[1].firstChild.style.width = `${100 * share}%`;
-    fill(row.children[2], `${Math.round(100 * share)} % · ${row.paths.length}`);
+    fill(row.children[2], `${Math.round(100 * share)}% · ${row.paths.length}`);
   });
   const hidden = votes.length - shown.length, silent = state.counts().silent;
   const notes = [];
