@@ -14,12 +14,12 @@ def test_bench_writes_a_report_and_writes_it_again(tmp_path: Path) -> None:
     pool = make_pool(tmp_path).pool
     done = sureenough("bench", "main", "--pool", str(pool), "-s", "sc ac", "--repeats", "1", "-o", str(run))
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"{page}: 3 tables, 2 figures\n\naime25, Qwen3-4B (main):\n" in done.stdout
+    assert f"{page}: 2 tables, 2 figures\n\naime25, Qwen3-4B (main):\n" in done.stdout
     assert "<title>sureenough: run</title>" in page.read_text()
     hostile_result("width").save(run / "results" / "width.json")
     again = sureenough("bench", "--report", str(run))
     assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout.startswith(f"{page}: 5 tables, 6 figures\n\naime25, Qwen3-4B (main):\n")
+    assert again.stdout.startswith(f"{page}: 4 tables, 6 figures\n\naime25, Qwen3-4B (main):\n")
     assert done.stdout.splitlines()[-3:] == again.stdout.splitlines()[-3:], "both end with the recommendation"
     assert page.read_text().count("<figure>") == 6
     (tmp_path / "file").touch()

@@ -131,7 +131,7 @@ def test_variables_are_documented() -> None:
     configuration = Path("docs/serving.md").read_text("utf-8").partition("\n## Configuration\n")[2]
     rows = [line for line in configuration.splitlines() if line.startswith("| ")]
     source = "".join(file.read_text("utf-8") for file in Path("src").rglob("*.py"))
-    variables = {"URL", "MODEL", "API_KEY", "SERVE_KEYS", "CONFIG", "CACHE"}
+    variables = {"URL", "MODEL", "API_KEY", "SERVE_KEYS", "CONFIG"}
     assert set(re.findall(r"SUREENOUGH_(?!VLLM)([A-Z_]+)", source)) == variables
     assert all(any(f"`SUREENOUGH_{name}`" in row for row in rows) for name in variables)
 
