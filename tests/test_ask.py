@@ -72,12 +72,21 @@ def test_tokens_beyond_a_paths_limit_are_overrun() -> None:
         ("?", {"template": "Say {{question}}"}, "does not contain {question}"),
         ("?", {"kind": "essay"}, "known: math, choice"),
         ("?", {"seed": -1}, "seed is -1"),
+        ("Please write a short poem.", {}, "this question has no answer that can be compared"),
         ("?", {"strategy": "ddc", "paths": 4}, "warms up with 16"),
     ],
 )
 def test_what_cannot_be_asked(question: str, options: dict[str, object], says: str) -> None:
     with pytest.raises(se.UsageError, match=says):
         se.ask(question, Fake(lambda seed: []), **({"strategy": "sc"} | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"), [("Write a poem.", "text"), ("Write 0.5 as a fraction.", "math"), ("The poem has", "math")]
+)
+def test_what_can_be_asked(question: str, kind: str) -> None:
+    engine = Fake(lambda seed: [[se.Token(r"\boxed{7}", 0.5, 9.0)]])
+    assert se.ask(question, engine, "sc", paths=2, kind=kind).answer == "7"
 
 
 @pytest.mark.parametrize("engine", ["sure", se.OpenAI, 5])

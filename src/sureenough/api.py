@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Unpack
 
 from sureenough import reasoner
 from sureenough.answers import Judge, for_question, resolve_kind
-from sureenough.answers.kinds import Extract, FunctionJudge
+from sureenough.answers.kinds import Extract, FunctionJudge, Math
 from sureenough.core.options import LIVE_DEFAULTS, RunKeywords, RunOptions, run_options, takes_run_options
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
@@ -32,6 +33,11 @@ from sureenough.templates import render_prompt, template_of
 
 Kind = str | Judge | tuple[Extract, Callable[[str, str], bool]] | type
 """A kind of answer: a name such as "number:rel=1e-3", a judge, a class of judges, or two functions (extract, same)."""
+
+_ASKS_FOR_TEXT: Final = re.compile(
+    r"(?i)\s{0,9}(?:please\s|can you\s|could you\s)?(?:write|compose|draft|tell|make up|invent|sing)\b.{0,40}?"
+    r"\b(?:poem|haiku|limerick|song|lyrics|story|tale|novel|essay|article|letter|e-?mail|speech|joke|tweet)s?\b"
+)
 
 
 class AskKeywords(RunKeywords, total=False):
@@ -132,6 +138,12 @@ async def aask(
     notes = reasoner.notes(question if isinstance(question, str) else question.text) if asks_builtin else ()
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=run.window or engine.window)
     judge = resolve_kind(kind)
+    if isinstance(judge, Math) and isinstance(question, str) and extract is None and _ASKS_FOR_TEXT.match(question):
+        raise UsageError(
+            "this question has no answer that can be compared, and a vote needs one; for votes on texts choose another "
+            "kind of answer than math",
+            argument="kind",
+        )
     template = template if template is not None else template_of(judge, engine.template)
     judge = for_question(judge, question if isinstance(question, str) else question.last_text)
     if extract is not None:

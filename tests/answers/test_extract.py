@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from sureenough import answers
 from sureenough.answers import choice, reading
+from sureenough.errors import UsageError
 
 from .extractions import CHOICE, LAST_NUMBER, MATH
 
@@ -22,6 +25,30 @@ CASES: list[tuple[str, str, str | None]] = [
 @pytest.mark.parametrize(("text", "kind", "answer"), CASES)
 def test_what_is_extracted(text: str, kind: str, answer: str | None) -> None:
     assert answers.extract(text, kind) == answer
+
+
+@pytest.mark.parametrize("choices", [["A", "B"], "AB", iter("AB")])
+def test_options_are_those_of_the_kind(choices: Iterable[str]) -> None:
+    assert answers.extract("Answer: B", "choice", choices=choices) == "B"
+    assert answers.extract("Answer: B", "choice", choices="ab") == "b"
+    assert answers.extract("Answer: E", "choice") is None, "A to D are offered by default"
+    assert answers.extract("It is 42 then", fallback="last-number") == "42"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"kind": "maths"}, "math, choice"),
+        ({"fallback": "first-number"}, "last-number"),
+        ({"kind": "choice", "choices": ""}, "ABCD"),
+        ({"kind": "choice", "choices": "AA"}, "ABCD"),
+        ({"kind": "choice", "choices": ["A", 5]}, "ABCD"),
+        ({"kind": "choice", "choices": None}, "ABCD"),
+    ],
+)
+def test_unknown_options_are_refused_with_the_known_ones(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        answers.extract("5", **options)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_no_answer_is_exit_code_one(tmp_path: Path) -> None:
         (["1", "2", "--extract", "x"], "give two answers"),
         (["--extract", "nowhere.txt"], "cannot read nowhere.txt"),
         (["--extract", "-", "--kind", "poem"], "kind"),
+        (["--extract", "-", "--fallback", "guess"], "fallback"),
     ],
 )
 def test_bad_words(words: list[str], says: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
@@ -666,6 +666,20 @@ def for_question(judge: Judge, question: str | None = None) -> Judge:
         raise UsageError(f"the judge failed on a question: {type(error).__name__}: {error}"[:300]) from None
 
 
-def extract(text: str, kind: str = "math") -> str | None:
-    """The answer in a model's reply, such as `extract(reply, "choice:letters=ABC")`; None if it has none."""
-    return resolve_kind(kind).extract(text)
+def extract(
+    text: str, kind: str = "math", *, choices: Iterable[str] = "ABCD", fallback: str | None = None
+) -> str | None:
+    """The answer in a model's reply; None if it has none.
+
+    kind "choice": one of `choices`, a text or list of letters. fallback "last-number": if a mathematical reply
+    announces nothing, its last number.
+    """
+    letters = list(choices) if isinstance(choices, Iterable) else []
+    single = all(isinstance(letter, str) and len(letter) == 1 for letter in letters)
+    if not letters or not single or not are_letters("".join(letters)):
+        raise UsageError(f"choices must be different letters, such as 'ABCD' or ['A', 'B'], not {choices!r}")
+    if fallback not in (None, "last-number"):
+        raise UsageError(f"unknown fallback {fallback!r}; known: None, last-number")
+    if kind == "choice":
+        return LetterChoice("".join(letters)).extract(text)
+    return Math(fallback=fallback or "none").extract(text) if kind == "math" else resolve_kind(kind).extract(text)

@@ -21,11 +21,13 @@ def command(
         Path | None, typer.Option("--extract", metavar="FILE", help="Print the answer in this text; - reads stdin.")
     ] = None,
     kind: Kind = "math",
+    choices: Annotated[str, typer.Option(help="With --kind choice: the letters that were offered.")] = "ABCD",
+    fallback: Annotated[str | None, typer.Option(help="With --extract: last-number reads prose, too.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say whether two answers are the same and how that was decided, or extract the answer from a text."""
     if file is not None and not pair:
-        _extract(file, kind, as_json=as_json)
+        _extract(file, kind, choices, fallback, as_json=as_json)
     elif file is None and pair and len(pair) == 2:
         if kind == "math":
             _compare(*pair, as_json=as_json)
@@ -57,12 +59,12 @@ def _standard_input() -> str:
     return sys.stdin.buffer.read().decode("utf-8", errors="replace")
 
 
-def _extract(file: Path, kind: str, *, as_json: bool) -> None:
+def _extract(file: Path, kind: str, choices: str, fallback: str | None, *, as_json: bool) -> None:
     try:
         text = _standard_input() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    answer = extract(text, kind)
+    answer = extract(text, kind, choices=choices, fallback=fallback)
     _print({"answer": answer}, "no answer" if answer is None else answer, as_json=as_json)
     if answer is None:
         raise typer.Exit(1)
