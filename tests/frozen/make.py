@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import httpx
 
 import sureenough as se
-from sureenough.bench.paper import EXPERIMENTS
+from sureenough.bench.paper import EXPERIMENTS, single_paths
 from sureenough.bench.pipeline import Source
 from sureenough.bench.tables import Measure
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
@@ -39,7 +40,7 @@ WIDTHS: Final = ((1, None), (4, None), (4, 0.6), (16, None), (16, 0.6))
 """How many paths run at once, and the hurry: None is all that may run."""
 COUNTS: Final = ("total", "init", "kept", "pruned", "discarded", "failed", "overrun")
 PAPER: Final = (
-    "main", "ablation", "width", "latency", "init-size", "window", "fence", "scaling", "calibration",
+    "main", "ablation", "width", "latency", "init-size", "window", "fence", "scaling", "calibration", "theorem",
 )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def compare() -> Iterator[str]:
 
 def bench() -> Iterator[str]:
     """Tables and figures of the experiments, on every fifth question of the built-in pool and on the other pool."""
-    with tempfile.TemporaryDirectory() as folder:
+    with patch.object(single_paths, "LONG", 64), tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.parquet"
         pool = Pool(BUILTIN_POOL)
         write_pool(part, list(pool)[::5], pool.info)

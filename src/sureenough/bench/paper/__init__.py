@@ -21,6 +21,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         replayed.FENCE,
         replayed.SCALING,
         single_paths.CALIBRATION,
+        single_paths.THEOREM,
         live.SEARCH,
     )
 }
