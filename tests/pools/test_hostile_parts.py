@@ -118,7 +118,7 @@ def test_a_part_that_is_replaced(tmp_path: Path, how: str, read: Any) -> None:
         read(pool)
 
 
-# -- footers that nobody wrote
+# -- footers of damaged or made-up files
 
 
 def test_a_few_bytes_cannot_promise_any_number_of_values(tmp_path: Path) -> None:

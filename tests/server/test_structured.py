@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from sureenough.server import ServerSettings
+from sureenough.server import ServerSettings, requests, structured
+from sureenough.server.consensus import Backend, ServerState
 from tests.server.openai_client import ASK, client, extra
 from tests.server.sending import counters
 from tests.server.serving import ours, serving_app
@@ -107,6 +110,29 @@ def test_a_json_schema_is_voted_on_and_validates(stream: bool) -> None:
 class Price(BaseModel):
     total: float
     currency: str
+
+
+@pytest.mark.parametrize(
+    ("api", "fields"),
+    [
+        ("chat/completions", {"messages": [{"role": "user", "content": "?"}], "response_format": FORMAT}),
+        ("responses", {"input": "?", "text": {"format": {"type": "json_schema", "name": "price", "schema": SCHEMA}}}),
+    ],
+)
+def test_schemas_are_prepared_off_the_event_loop(
+    api: Any, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[threading.Thread]()
+    prepare = structured.structured_judge
+
+    def seen(*args: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        return prepare(*args, **options)
+
+    monkeypatch.setattr(requests, "structured_judge", seen)
+    state = ServerState(ServerSettings(), Backend())
+    asyncio.run(state.read({"model": "m@sc", **fields}, api))
+    assert [thread is threading.main_thread() for thread in threads] == [False]
 
 
 def test_the_client_parses_the_winner() -> None:

@@ -111,7 +111,7 @@ HEAVY = {"pyarrow", "aiohttp", "httpx", "typer", "rich", "msgspec", "scipy"}
 
 
 def test_the_engines_part_imports_only_numpy() -> None:
-    """VLLM imports it in every process, also if nobody asks for it."""
+    """VLLM imports it in every process, even if no request is watched."""
     parts = [f"sureenough.vllm.{part}" for part in ("records", "scheduler", "processor", "plugin")]
     assert not (HEAVY | {"torch"}) & loaded_by(*parts)
 

@@ -230,7 +230,8 @@ class ServerState:
         """A parsed body as a request for a consensus, or an ApiError."""
         await self.backend.check_model(split_model_name(body["model"]).model)
         read = partial(self.reader.read, body, api=api, template=self.backend.template)
-        return await asyncio.to_thread(read) if "response_format" in body else read()  # a schema takes a while
+        has_schema = not body.keys().isdisjoint(("response_format", "text"))  # preparing one takes a while
+        return await asyncio.to_thread(read) if has_schema else read()
 
     def slot(self) -> ExitStack:
         """One of the slots for requests, held until the context ends or it is closed, whichever comes first."""
